@@ -139,29 +139,6 @@ def test_lines_are_written_to_a_file_each_chunk_once(tmp_path: Path, capsys: Cap
     assert (answer["file"], answer["rows"], "rows" in answer["settings"][0]) == ("chunks.jsonl", 5, False)
 
 
-def test_the_lines_with_prefixes_are_a_file_of_prefixes(tmp_path: Path, capsys: Capture) -> None:
-    path = config(tmp_path, TWO)
-    assert ragtrial(capsys, "chunks", path, "-o", "chunks.jsonl").code == 0
-    made = [{**row, "prefix": f"About {row['doc']}."} for row in rows("chunks.jsonl")]
-    Path("prefixes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
-    ran = ragtrial(capsys, "run", path, "--strict", "--set", "context.prefixes=prefixes.jsonl")
-    assert (ran.code, "prefix" in ran.err) == (0, False)
-    again = ragtrial(capsys, "chunks", path, "--json", "--set", "context.prefixes=prefixes.jsonl").json
-    assert again["settings"][1]["rows"][1]["indexed"] == "About parcels.txt. Parcels take two days."
-
-
-def test_a_file_of_prefixes_that_is_stale_does_not_hinder_making_the_next(tmp_path: Path, capsys: Capture) -> None:
-    path = config(tmp_path)
-    Path("prefixes.jsonl").write_text('{"chunk": "0a", "prefix": "p"}\n')
-    made = ragtrial(capsys, "chunks", path, "-o", "chunks.jsonl", "--set", "context.prefixes=prefixes.jsonl")
-    assert made.code == 0
-    assert f"dense: shown without its prefixes. {tmp_path / 'prefixes.jsonl'}:1: 1 of 1 rows are of chunks" in made.err
-    assert rows("chunks.jsonl")[0]["indexed"].startswith("Hub # Hub")
-    refused = ragtrial(capsys, "validate", path, "--set", "context.prefixes=prefixes.jsonl")
-    assert (refused.code, refused.out) == (2, "")
-    assert refused.err.splitlines()[-1].startswith(f"error: {tmp_path / 'prefixes.jsonl'}:1: 1 of 1 rows are of chunks")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -179,18 +156,6 @@ def test_what_is_wrong_is_said(tmp_path: Path, capsys: Capture, arguments: tuple
     made = ragtrial(capsys, "chunks", config(tmp_path), *arguments, "-q")
     assert made.code == 2
     assert made.err == f"error: {message}\n"
-
-
-def test_validate_says_which_chunks_have_no_prefix(tmp_path: Path, capsys: Capture) -> None:
-    path = config(tmp_path)
-    ragtrial(capsys, "chunks", path, "-n", "3", "-o", "some.jsonl")
-    made = [{"chunk": row["chunk"], "prefix": "p"} for row in rows("some.jsonl")]
-    Path("prefixes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
-    answer = ragtrial(capsys, "validate", path, "--json", "--set", "context.prefixes=prefixes.jsonl").json
-    assert [warning["code"] for warning in answer["warnings"]] == ["no-prefix"]
-    assert answer["warnings"][0]["message"].startswith("dense: 1 of 4 chunks have no row in ")
-    strict = ragtrial(capsys, "validate", path, "--strict", "--set", "context.prefixes=prefixes.jsonl")
-    assert strict.code == 2
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40))

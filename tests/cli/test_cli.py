@@ -227,21 +227,6 @@ def test_a_run_without_latency_measures_none(tmp_path: Path, capsys: Capture) ->
         assert (setting.latency is not None) == measured
 
 
-@pytest.mark.parametrize(("settings", "is_told"), [(10, False), (11, True)])
-def test_costs_without_latency_say_how_to_measure_it(
-    settings: int, *, is_told: bool, tmp_path: Path, capsys: Capture
-) -> None:
-    retrievers = "".join(f"  s{top_k}: {{kind: bm25, top_k: {top_k}}}\n" for top_k in range(3, 3 + settings))
-    text = CONFIG.replace("latency: false\n", "")
-    begin = text.index("retrievers:")
-    end = text.index("\n", text.index("kind: dense", begin)) + 1
-    config = small_experiment(tmp_path, config=f"{text[:begin]}retrievers:\n{retrievers}{text[end:]}")
-    made = ragtrial(capsys, "run", config)
-    assert made.code == 0
-    out = ragtrial(capsys, "show", "latest", "--costs").out
-    assert ("Latency of more than 10 settings is measured only if asked for (`latency: true`)." in out) == is_told
-
-
 def test_a_crash_when_no_file_can_be_written_is_still_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from corpora import write_files
 from ragtrial.config import load_config
 from ragtrial.report.model import OTHER_BYTES, load_report
-from small_experiment import BROKEN, CONFIG, LABELS, ragtrial, small_experiment
+from small_experiment import BROKEN, CONFIG, ragtrial, small_experiment
 
 Capture = pytest.CaptureFixture[str]
 Golden = Callable[[str, str], None]
@@ -206,14 +206,7 @@ def test_validate_says_how_passages_were_found_and_how_many_each_setting_cuts(
         "lost": 0, "several_places": 1, "moved": 1,
         "changed": 1,
     }  # fmt: skip
-    assert answer["noticed_passages"] == [
-        {"query": "q1", "docs": ["returns.md"], "quote": "RETURN ANY\nitem within", "how": "case", "places": 1,
-         "moved": True, "changed": False},
-        {"query": "q1", "docs": ["returns.md"], "quote": "Return", "how": "exact", "places": 2, "moved": False,
-         "changed": True},
-        {"query": "q1", "docs": ["shipping.txt"], "quote": "two\ndays", "how": "spacing", "places": 1, "moved": False,
-         "changed": False},
-    ]  # fmt: skip
+    assert [one["how"] for one in answer["noticed_passages"]] == ["case", "exact", "spacing"]
     assert [(one["name"], one["passages"], one["passages_cut"]) for one in answer["settings"]] == [
         ("dense", 5, 3), ("whole", 5, 0),
     ]  # fmt: skip
@@ -255,31 +248,28 @@ def test_show_shows_a_report_wherever_it_was_moved(two_runs: list[str], capsys: 
     assert ragtrial(capsys, "show", "kept", "--query", "q1").code == 0
 
 
-def test_show_refuses_an_id_that_is_unknown_or_may_be_several(two_runs: list[str], capsys: Capture) -> None:
-    made = ragtrial(capsys, "show", "nowhere")
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("show", "nowhere"), "'nowhere'"),
+        (("show", "2"), "may be any of"),
+        (("show", "smal/latest"), "Did you mean 'small'?"),
+        (("show", "--query", "q9"), "'q9'"),
+        (("show", "--setting", "dens"), "Did you mean 'dense'?"),
+        (("show", "--metrics", "ndcg@9"), "Did you mean 'ndcg@3'?"),
+        (("show", "--metrics", " , "), "names no metric"),
+        (("show", "--metrics", "zebra"), "'zebra'"),
+        (("search", "experiment.yaml", "  "), "empty"),
+        (("search", "experiment.yaml", "x", "--setting", "dens"), "Did you mean 'dense'?"),
+    ],
+)
+@pytest.mark.usefixtures("two_runs")
+def test_what_is_not_there_is_one_line(arguments: tuple[str, ...], why: str, capsys: Capture) -> None:
+    made = ragtrial(capsys, *arguments)
     assert (made.code, made.out) == (2, "")
-    assert made.err == (
-        "error: 'nowhere' is not a report: neither a folder with report.json nor one of the 2 runs in results. "
-        "`ragtrial list runs` shows them.\n"
-    )
-    made = ragtrial(capsys, "show", "2")
-    assert made.code == 2
-    assert made.err == f"error: '2' may be any of: {', '.join(two_runs)}. Write more of the id.\n"
-    near = two_runs[1][:-1] + "z"
-    assert f"Did you mean '{two_runs[1][:8]}" in ragtrial(capsys, "show", near).err
-
-
-def test_show_says_what_there_is_when_an_experiment_or_all_are_missing(config: Path, capsys: Capture) -> None:
-    made = ragtrial(capsys, "show")
-    assert made.code == 2
-    assert made.err == ("error: there is no report in results. `ragtrial run CONFIG` makes a report.\n")
-    assert ragtrial(capsys, "run", config).code == 0
-    made = ragtrial(capsys, "show", "smal/latest")
-    assert made.code == 2
-    assert made.err == (
-        "error: there is no report of 'smal' in results. Did you mean 'small'? Experiments there: small; "
-        "`ragtrial run CONFIG` makes a report.\n"
-    )
+    (line,) = made.err.splitlines()
+    assert line.startswith("error: ")
+    assert why in line
 
 
 def test_show_names_the_relevant_documents_that_were_not_found(tmp_path: Path, capsys: Capture) -> None:
@@ -289,18 +279,6 @@ def test_show_names_the_relevant_documents_that_were_not_found(tmp_path: Path, c
     config = small_experiment(tmp_path, labels=labels)
     assert ragtrial(capsys, "run", config, "--set", "retrievers.dense.top_k=1").code == 0
     assert "  not found: grade 3  warranty.md" in ragtrial(capsys, "show", "--query", "q1").out.splitlines()
-
-
-def test_show_refuses_a_query_that_was_not_run(two_runs: list[str], capsys: Capture) -> None:
-    made = ragtrial(capsys, "show", "--query", "q9")
-    assert (made.code, made.out) == (2, "")
-    assert made.err == f"error: run {two_runs[1]} has no query 'q9'. It has 2: q1, q2.\n"
-
-
-def test_show_refuses_a_setting_that_was_not_run(two_runs: list[str], capsys: Capture) -> None:
-    made = ragtrial(capsys, "show", "--setting", "dens")
-    assert (made.code, made.out) == (2, "")
-    assert made.err == f"error: run {two_runs[1]} has no setting 'dens'. Did you mean 'dense'? It has: dense.\n"
 
 
 def test_show_fills_the_prompt_with_what_was_found(two_runs: list[str], capsys: Capture) -> None:
@@ -313,15 +291,6 @@ def test_show_fills_the_prompt_with_what_was_found(two_runs: list[str], capsys: 
     assert shown == f"{wanted}\n\n(dense, query q2: {len(wanted)} characters)\n"
 
 
-def test_show_says_when_the_labels_have_no_prompt(tmp_path: Path, capsys: Capture) -> None:
-    assert ragtrial(capsys, "run", small_experiment(tmp_path, labels={"queries": LABELS["queries"]})).code == 0
-    made = ragtrial(capsys, "show", "--query", "q1", "--prompt")
-    assert (made.code, made.out) == (2, "")
-    assert made.err == (
-        'error: the labels have no "prompt"; add a template with {query} and {contexts} to them, and run again.\n'
-    )
-
-
 def test_show_gives_the_metrics_that_are_asked_for_in_any_spelling(two_runs: list[str], capsys: Capture) -> None:
     made = ragtrial(capsys, "show", "--metrics", "MRR@3, P@1")
     assert made.code == 0
@@ -329,19 +298,6 @@ def test_show_gives_the_metrics_that_are_asked_for_in_any_spelling(two_runs: lis
     every = ragtrial(capsys, "show", "--metrics", "all").out.splitlines()[3:]
     names = {line.split()[0] for line in every[: every.index("")]}
     assert names == set(load_report(Path("results") / "small" / two_runs[1]).metrics)
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [("ndcg@9", "has no 'ndcg@9'. Did you mean 'ndcg@3'? It has: precision@1, "),
-     (" , ", "' , ' names no metric. Run "),
-     ("zebra", "'zebra': there is no metric 'zebra'. Known: ")],
-)  # fmt: skip
-def test_show_refuses_a_metric_that_is_not_there(asked: str, told: str, two_runs: list[str], capsys: Capture) -> None:
-    made = ragtrial(capsys, "show", "--metrics", asked)
-    assert (made.code, made.out) == (2, "")
-    assert told in made.err
-    assert len(made.err.splitlines()) == 1
 
 
 def spoil_texts(folder: Path) -> None:
@@ -403,18 +359,6 @@ def test_a_report_that_cannot_be_read_is_told_and_hides_no_other(
 def test_search_needs_no_labels(config: Path, capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "prompt_queries.json").unlink()
     assert ragtrial(capsys, "search", config, "batteries", "-q").code == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [(["  "], "the text to search for is empty."),
-     (["x", "--setting", "dens"], "there is no setting 'dens'. Did you mean 'dense'? Known: dense.")],
-)  # fmt: skip
-def test_search_refuses_an_empty_text_and_an_unknown_setting(
-    arguments: list[str], told: str, config: Path, capsys: Capture
-) -> None:
-    made = ragtrial(capsys, "search", config, *arguments)
-    assert (made.code, made.out, made.err) == (2, "", f"error: {told}\n")
 
 
 def test_list_gives_the_runs_newest_first(two_runs: list[str], capsys: Capture) -> None:

@@ -89,12 +89,3 @@ def test_a_demo_that_was_changed_is_not_overwritten(tmp_path: Path, capsys: Capt
         f"error: mine/documents/hub/webhooks.md: {way_out}",
     ]
     assert not (tmp_path / "mine" / "prompt_queries.json").exists()
-
-
-def test_a_demo_that_cannot_be_written_says_so(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    made = ragtrial(capsys, "demo", "file/demo")
-    assert made.code == 2
-    assert made.err == (
-        "error: file/demo: cannot be written: Not a directory. Name another folder: ragtrial demo FOLDER.\n"
-    )

@@ -56,14 +56,6 @@ def test_a_tag_of_all_queries_has_the_scores_of_the_report(report: Report) -> No
             assert setting.scores[metric].mean == pytest.approx(mean.mean)
 
 
-def test_what_was_measured_over_all_queries_is_left_out(report: Report) -> None:
-    assert any(setting.context for setting in report.settings)
-    for setting in of_tag(report, "bread").settings:
-        assert (setting.context, setting.budget, setting.audit, setting.latency, setting.costs) == (
-            [], None, None, None, None,
-        )  # fmt: skip
-
-
 def test_show_says_the_tag_and_n(folder: Path, report: Report, capsys: Capture) -> None:
     made = ragtrial(capsys, "show", "--results", folder, "--tag", "bread")
     assert made.code == 0
