@@ -71,7 +71,7 @@ class Matrix(TrialRunner):
     def __init__(self, keys: Sequence[Key], rows: Scores, queries: Sequence[str]) -> None:
         self.values = {key: dict(zip(queries, row, strict=True)) for key, row in zip(keys, rows.tolist(), strict=True)}
 
-    def cheapest_first(self, settings: Sequence[Setting], later: Sequence[Setting]) -> Sequence[Setting]:
+    def cheapest_first(self, settings: Sequence[Setting]) -> Sequence[Setting]:
         return settings
 
     def measured(self, setting: Setting) -> Measured:

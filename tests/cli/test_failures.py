@@ -241,13 +241,3 @@ def test_secrets_are_neither_printed_nor_written(
     assert "refused the key ${SEARCH_API_KEY}" in ended.out
     written = [path.read_bytes() for path in (kitchen.folder / "results").rglob("*.*") if path.is_file()]
     assert not any(b"sk-verysecret" in text for text in [ended.err.encode(), ended.out.encode(), *written])
-
-
-def content_of(report: Report) -> dict[str, Any]:
-    """A report without what differs between two runs that find the same."""
-    content = report.model_dump(mode="json", exclude={"run_id", "environment", "files", "checksum"})
-    for setting in content["settings"]:
-        for times in ("timings", "latency", "costs"):
-            setting.pop(times)
-    content["config"].pop("workspace", None)
-    return content

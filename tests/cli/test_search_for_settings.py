@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -128,36 +127,6 @@ def test_a_search_that_is_run_again_makes_nothing_again_and_comes_to_the_same(fo
     assert result(first)["winner"] == result(again)["winner"]
 
 
-def test_no_setting_that_is_asked_deeper_later_is_searched_twice(folder: Path, capsys: Capture) -> None:
-    """Rankings of parts are as deep as the largest number of candidates that the axis has."""
-    deep = "retrievers.both={kind: fusion, inputs: [dense, bm25], candidates: 20}"
-    alone = ["--set", deep, "--set", "retrievers.dense.score=false", "--set", "retrievers.bm25.score=false"]
-    made = search(capsys, "{method: tpe, settings: 14, held_out: 0.5}", *alone, "--json")
-    assert len(set(re.findall(r"candidates(\d+)", str(result(made)["trials"])))) > 2
-    names = [path.name.split("-")[0] for path in (folder / ".ragtrial" / "rankings").iterdir()]
-    assert len(names) == len(set(names))
-
-
-def test_the_tokens_of_a_text_are_counted_once_for_all_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    text = """\
-experiment: counted
-dataset: {corpus: documents, queries: prompt_queries.json}
-chunker: {kind: document}
-retrievers: {bm25: {kind: bm25}}
-sweep: {matrix: {retrievers.bm25.k1: [0.5, 1.0, 1.9], retrievers.bm25.b: [0.0, 0.5]}}
-search: {settings: 5}
-latency: false
-"""
-    small_experiment(tmp_path, config=text, labels=LABELS, documents=DOCUMENTS)
-    monkeypatch.chdir(tmp_path)
-    made = ragtrial(capsys, "run", "experiment.yaml")
-    counted = re.findall(r"^tokens \(.*\): (\d+) chunks", made.err, re.MULTILINE)
-    assert len(counted) == 6
-    assert 0 < sum(map(int, counted)) <= len(DOCUMENTS)
-
-
 def test_a_report_is_compared_on_the_questions_that_were_held_out(folder: Path, capsys: Capture) -> None:
     search(capsys, "{method: tpe, settings: 9, held_out: 0.5}")
     report = load_report("latest")
@@ -192,17 +161,6 @@ def test_what_a_search_found_is_shown_again_and_is_on_the_page(folder: Path, cap
     assert "best so far" in shown.out
     assert ragtrial(capsys, "report", "latest", "-o", "page.html").code == 0
     assert '<section id="search"><h2>Search</h2>' in Path("page.html").read_text("utf-8")
-
-
-def test_a_report_of_a_search_can_be_scored_again(folder: Path, capsys: Capture) -> None:
-    search(capsys, "{settings: 5}")
-    made = ragtrial(capsys, "rescore", "latest", "--metrics", "recall@10,ndcg@10")
-    assert made.code == 0, made.err
-
-
-def test_what_asks_no_endpoint_is_within_limits_in_money(folder: Path, capsys: Capture) -> None:
-    made = search(capsys, "{settings: 3, within: {query_cost: 0, embedding_cost: 0}}", "--json")
-    assert all(trial["is_within"] for trial in result(made)["trials"])
 
 
 def test_limits_leave_out_what_costs_more(folder: Path, capsys: Capture) -> None:

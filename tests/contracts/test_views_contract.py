@@ -82,7 +82,7 @@ def test_its_table_and_its_warnings_are_shown_where_the_option_is_given(small: P
     made = ragtrial(capsys, "compare", "small", "--counts")
     assert "\n\ncounted  queries\nall           12\n" in made.out
     assert "There are 12 queries.\n" in made.out
-    assert made.err == "\n1 warning:\n  somebody counted.\n`ragtrial explain` explains each kind: counted\n"
+    assert made.err == "\n1 warning:\n  somebody counted.\n"
     without = ragtrial(capsys, "compare", "small")
     assert "counted" not in without.out + without.err
 

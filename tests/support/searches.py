@@ -35,7 +35,7 @@ class Recorded(TrialRunner):
         self.run: list[str] = []
         self._costs = costs
 
-    def cheapest_first(self, settings: Sequence[Setting], later: Sequence[Setting]) -> Sequence[Setting]:
+    def cheapest_first(self, settings: Sequence[Setting]) -> Sequence[Setting]:
         return settings
 
     def measured(self, setting: Setting) -> Measured | None:

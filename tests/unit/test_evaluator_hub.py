@@ -8,13 +8,12 @@ import shutil
 from dataclasses import replace
 from math import log2
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 
 from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from ragtrial import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult, RetrievalEvaluator
-from ragtrial.errors import ConfigError, InputError, LabelsError, RunError
+from ragtrial.errors import ConfigError, LabelsError
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.records import Mean
@@ -117,12 +116,6 @@ def test_a_query_without_relevant_documents_is_skipped_or_zero_as_the_config_say
     assert scored.evaluations["precision@1"] == Mean(1 / n, n)
 
 
-def test_grade_zero_is_judged_and_not_relevant(experiment: Experiment) -> None:
-    (scored,) = evaluator_of(experiment).run([results_of(keep="soup/leek.md")])
-    keep = evaluations_of(scored, "keep")
-    assert (keep["rr@3"], keep["recall@3"], keep["ndcg@3"], keep["judged@3"]) == (0.0, 0.0, 0.0, 1.0)
-
-
 def test_evaluations_that_are_there_already_are_kept_and_enter_the_means(experiment: Experiment) -> None:
     (fresh,) = evaluator_of(experiment).run([results_of(rye="bread/rye.md", keep="storage.txt")])
     rye, keep = results_of(rye="bread/rye.md", keep="storage.txt").results
@@ -144,12 +137,6 @@ def test_evaluations_that_are_there_already_are_kept_and_enter_the_means(experim
     assert scored.parameters == {"model": "theirs"}
 
 
-def test_running_twice_changes_nothing_more(experiment: Experiment) -> None:
-    evaluator = evaluator_of(experiment)
-    once = evaluator.run([results_of(rye="bread/rye.md", smooth="soup/leek.md")])
-    assert evaluator.run(once) == once
-
-
 def test_nothing_that_is_given_is_changed(experiment: Experiment) -> None:
     evaluations, means = {"rr@3": 0.5}, {"other": Mean(1.0, 1)}
     given = ExperimentResults(
@@ -159,20 +146,6 @@ def test_nothing_that_is_given_is_changed(experiment: Experiment) -> None:
     evaluator_of(experiment).run([given])
     assert given == before
     assert (evaluations, means) == ({"rr@3": 0.5}, {"other": Mean(1.0, 1)})
-
-
-def test_two_results_with_one_mapping_of_evaluations_do_not_mix(experiment: Experiment) -> None:
-    shared: MappingProxyType[str, float | None] = MappingProxyType({"theirs": 1.0})
-    results = ExperimentResults(
-        "shared",
-        (
-            QueryResult("rye", (Hit("bread/rye.md"),), evaluations=shared),
-            QueryResult("keep", (Hit("oven.txt"),), evaluations=shared),
-        ),
-    )
-    (scored,) = evaluator_of(experiment).run([results])
-    assert evaluations_of(scored, "rye")["rr@3"] == 1.0
-    assert evaluations_of(scored, "keep")["rr@3"] == 0.0
 
 
 def test_results_of_queries_that_are_not_labelled_are_refused(experiment: Experiment) -> None:
@@ -223,17 +196,6 @@ def test_labels_may_be_given_in_place_of_the_file_of_the_config(experiment: Expe
     )
 
 
-def test_a_wrong_label_of_a_file_is_reported_with_the_file(experiment: Experiment) -> None:
-    experiment.write_queries([{"id": "1", "text": "soup", "relevant_docs": [{"doc": "soup/leak.md"}]}])
-    for limit in (None, 1):
-        with pytest.raises(LabelsError) as caught:
-            run_experiment(experiment.config(), RunOptions(limit=limit))
-        assert str(caught.value) == (
-            f"{experiment.folder / 'prompt_queries.json'}: query '1' judges 'soup/leak.md', which is not in the "
-            "corpus (6 documents). Did you mean 'soup/leek.md'?"
-        )
-
-
 def test_only_the_first_queries_are_run_under_a_limit_and_that_is_said(experiment: Experiment) -> None:
     report = run_experiment(experiment.config(), RunOptions(limit=2))
     assert [query.id for query in report.queries] == ["rye", "keep"]
@@ -271,25 +233,6 @@ def test_a_config_whose_parts_do_not_fit_is_refused_at_once(experiment: Experime
         RetrievalEvaluator(bad)
 
 
-def test_a_setting_that_fails_is_reported_and_the_others_are_scored(tmp_path: Path) -> None:
-    broken = {"kind": "custom", "function": "broken:embed", "batch_size": 7}
-    retrievers = {"broken": {"kind": "dense", "top_k": 3, "embedder": broken}, "sound": {"kind": "dense", "top_k": 3}}
-    experiment = write_experiment(tmp_path, retrievers=retrievers)
-    (tmp_path / "broken.py").write_text("def embed(texts):\n    raise ConnectionError('no network')\n")
-    report = run_experiment(experiment.config())
-    assert [setting.name for setting in report.settings] == ["sound"]
-    message = "broken:embed raised ConnectionError for 7 texts: no network"
-    assert [(failure.name, failure.error) for failure in report.failures] == [("broken", message)]
-
-
-def test_an_experiment_of_which_every_setting_fails_writes_no_report(experiment: Experiment) -> None:
-    experiment.trouble("raise", after=0)
-    with pytest.raises(RunError) as caught:
-        run_experiment(experiment.config())
-    assert str(caught.value) == "setting 'dense': embedding:embed raised ConnectionError for 4 texts: out of quota"
-    assert not (experiment.folder / "results").exists()
-
-
 def test_warnings_about_the_input_are_errors_when_it_is_strict(experiment: Experiment) -> None:
     with pytest.raises(LabelsError) as caught:
         run_experiment(experiment.config(), RunOptions(strict=True))
@@ -321,22 +264,6 @@ def test_a_secret_in_what_a_function_raises_is_not_written(
     assert failure.error == "broken:embed raised OSError for 16 texts: 401 for key=${KITCHEN_API_KEY}"
     for path in report.folder.rglob("*.json"):
         assert "sk-c0ffee-42" not in path.read_text(encoding="utf-8")
-
-
-def test_all_that_cannot_be_found_is_told_at_once(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(experiment.folder)
-    experiment.write_queries([{"id": "q", "text": "rye", "relevant_docs": [{"doc": "bread/rie.md"}]}])
-    config = experiment.config(
-        "retrievers.a={kind: dense, embedder: {kind: custom, function: 'absent:embed'}}",
-        "retrievers.b={kind: dense, embedder: {kind: custom, function: 'embedding:absent'}}",
-    )
-    with pytest.raises(InputError) as caught:
-        run_experiment(config)
-    assert [fault.message.split(".")[0][:40] for fault in caught.value.faults] == [
-        "setting 'a': there is no module 'absent'",
-        "setting 'b': embedding:absent: the modul",
-        "query 'q' judges 'bread/rie",
-    ]
 
 
 def test_a_config_that_was_changed_in_python_is_reported_as_it_is(experiment: Experiment) -> None:

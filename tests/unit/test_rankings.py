@@ -28,23 +28,11 @@ def test_rows_of_unequal_length_are_padded_at_the_end() -> None:
     assert (len(rankings), rankings.depth) == (3, 3)
 
 
-def test_code_zero_is_a_unit_and_not_padding() -> None:
-    assert from_rows([[0], [2, 0]]).lengths.tolist() == [1, 2]
-
-
-def test_rows_without_scores_have_unknown_scores() -> None:
-    assert np.isnan(from_rows([[1, 2], [3]]).scores).all()
-
-
 @pytest.mark.parametrize("rows", [[], [[]], [[], []]])
 def test_nothing_ranked_has_depth_zero(rows: list[list[int]]) -> None:
     rankings = from_rows(rows)
     assert (len(rankings), rankings.depth, rankings.lengths.tolist()) == (len(rows), 0, [0] * len(rows))
     assert collapse(rankings, np.arange(3, dtype=np.int32)).dropped.tolist() == [0] * len(rows)
-
-
-def test_a_row_keeps_its_order_even_where_scores_rise() -> None:
-    assert from_rows([[4, 2]], [[0.1, 0.9]]).codes.tolist() == [[4, 2]]
 
 
 @pytest.mark.parametrize("scores", [[0.5], [0.5, 0.4], [0.5, 0.4, 0.3, 0.2]])
@@ -57,11 +45,6 @@ def test_codes_and_scores_of_different_shape_are_refused() -> None:
     codes, scores = np.zeros((2, 3), dtype=np.int32), np.zeros((2, 4), dtype=np.float32)
     with pytest.raises(ValueError, match=re.escape("codes (2, 3) and scores (2, 4) must share a 2-d shape")):
         Rankings(codes, scores)
-
-
-def test_codes_in_one_dimension_are_refused() -> None:
-    with pytest.raises(ValueError, match=re.escape("codes (3,) and scores (3,) must share a 2-d shape")):
-        Rankings(np.zeros(3, dtype=np.int32), np.zeros(3, dtype=np.float32))
 
 
 @pytest.mark.parametrize(("depth", "rows"), [(1, [[7], [4]]), (2, [[7, 3], [4]]), (9, [[7, 3, 5], [4]])])
@@ -94,12 +77,6 @@ def test_collapse_leaves_the_rankings_it_was_given_as_they_were() -> None:
     assert rankings.scores.tolist() == [[3, 2, 1]]
 
 
-def test_the_same_document_in_two_queries_is_not_a_duplicate() -> None:
-    collapsed = collapse(from_rows([[0], [0], [0]]), np.array([3], dtype=np.int32))
-    assert rows_of(collapsed.rankings) == [[3], [3], [3]]
-    assert collapsed.dropped.tolist() == [0, 0, 0]
-
-
 def test_document_codes_near_the_limit_of_int32_do_not_mix_queries() -> None:
     last = 2**31 - 1
     owner = np.array([last, 0, last - 1], dtype=np.int32)
@@ -127,15 +104,6 @@ def test_collapse_is_the_first_mention_of_each_owner(case: tuple[list[int], list
         firsts = [next(place for place, chunk in enumerate(row) if owner[chunk] == document) for document in kept]
         assert units[: len(kept)].tolist() == [row[place] for place in firsts]
         assert values[: len(kept)].tolist() == [-place for place in firsts]
-
-
-@given(chunk_rows())
-def test_a_second_collapse_drops_nothing(case: tuple[list[int], list[list[int]]]) -> None:
-    owner, rows = case
-    once = collapse(from_rows(rows), np.array(owner, dtype=np.int32)).rankings
-    again = collapse(once, np.arange(7, dtype=np.int32))
-    assert again.rankings.codes.tolist() == once.codes.tolist()
-    assert not again.dropped.any()
 
 
 @pytest.mark.parametrize("last", [7, 3])

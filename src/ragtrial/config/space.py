@@ -16,9 +16,6 @@ from ragtrial.config.sweep import Axis, Combination
 from ragtrial.config.variants import Check, Variant, probes_of, variant_of
 from ragtrial.errors import ConfigError, Fault
 
-_DEPTHS = ("top_k", "candidates")
-"""Options that say how deep rankings are looked at."""
-
 _COMPLETIONS = 20
 """If none of this number of random combinations with a value is valid, the value itself is wrong."""
 
@@ -122,14 +119,6 @@ class Space:
         """The point without positions on axes that do not change its entry."""
         pairs = zip(point.positions, self.reached[point.entry], strict=True)
         return Point(point.entry, tuple(position if is_reached else None for position, is_reached in pairs))
-
-    def deepest(self, point: Point) -> Setting | None:
-        """The setting of ``point`` with rankings looked at as deep as any of its axes has it."""
-        return self.at(Point(point.entry, tuple(
-            max(axis.positions, key=lambda at, axis=axis: axis.at(at).values[axis.keys[0]])  # type: ignore[misc]
-            if axis.is_ordered and axis.keys[0].rpartition(".")[2] in _DEPTHS else position
-            for axis, position in zip(self.axes, point.positions, strict=True)
-        )))  # fmt: skip
 
 
 def invalid_values(config: ExperimentConfig, check: Check) -> Iterator[Fault]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ragtrial.cache.fingerprints import fingerprint
@@ -111,8 +110,6 @@ class Corpus:
         return SettingContext(self.resources, self.stages(setting), self.runner, loads_models=loads_models)
 
 
-_NONE: Mapping[str, Exception] = MappingProxyType({})
-
 Search = tuple[str, int | None]
 """The key of a ranking, and the width of the search, if it changes the hits."""
 
@@ -132,35 +129,23 @@ class SettingRun:
         return fingerprint(["setting", self.ranking.query_free_fingerprint, self.stages.setting.retriever.top_k])
 
 
+@dataclass(eq=False)
 class Graph:
     """The stages of a run of ``settings``, which are asked ``questions``.
 
     ``unit`` is the ranked unit: documents, or chunks if passages are scored. ``latency`` measures single queries, drawn
-    with ``seed``. Rankings are deep enough for the settings ``later``, too, which are not run. ``failures`` are errors
-    of chat models that write wordings, by the writer's key: a setting that needs the writer cannot run.
+    with ``seed``. ``failures`` are errors of chat models that write wordings, by the writer's key: a setting that needs
+    the writer cannot run.
     """
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        settings: Sequence[Setting],
-        questions: Sequence[Question],
-        unit: Unit = "document",
-        *,
-        latency: bool = False,
-        seed: int = 0,
-        later: Sequence[Setting] = (),
-        failures: Mapping[str, Exception] = _NONE,
-    ) -> None:
-        self.corpus = corpus
-        self.settings = settings
-        self.questions = questions
-        self.unit: Unit = unit
-        self._latency = latency
-        self._seed = seed
-        self._later = later
-        self._failures = failures
-        self._runs: dict[Setting, SettingRun] = {}
+    corpus: Corpus
+    settings: Sequence[Setting]
+    questions: Sequence[Question]
+    unit: Unit = "document"
+    latency: bool = False
+    seed: int = 0
+    failures: Mapping[str, Exception] = field(default_factory=dict)
+    _runs: dict[Setting, SettingRun] = field(default_factory=dict)
 
     @cached_property
     def depths(self) -> dict[Search, Depth]:
@@ -177,7 +162,7 @@ class Graph:
             for part in setting.parts:
                 want(part, Depth(candidates=setting.depth_of_parts))
 
-        for setting in (*self.settings, *self._later):
+        for setting in self.settings:
             for one in filter(None, (setting, exact_twin(setting))):
                 want(one, Depth(units=setting.retriever.top_k))
         return found
@@ -186,15 +171,15 @@ class Graph:
         """The last stages of one of the settings. Raises what failed before any question could be asked."""
         for one in setting.tree():
             writer = one.retriever.writer if isinstance(one.retriever, Refiner) else None
-            if writer is not None and writer.key in self._failures:
-                raise self._failures[writer.key]
+            if writer is not None and writer.key in self.failures:
+                raise self.failures[writer.key]
         if setting not in self._runs:
             corpus, stages, depth = self.corpus, self.corpus.stages(setting), Depth(units=setting.retriever.top_k)
             ranking = self.ranking(setting, self.questions, depth)
             latency: LatencyStage | None = None
             audit: AuditStage | None = None
-            if self._latency and all(one.setting.retriever.has_latency for one in stages.tree()):
-                latency = corpus.once(LatencyStage(corpus.resources, ranking, self.unit, self._seed))
+            if self.latency and all(one.setting.retriever.has_latency for one in stages.tree()):
+                latency = corpus.once(LatencyStage(corpus.resources, ranking, self.unit, self.seed))
             twin = exact_twin(setting)
             if twin is not None:
                 own = next((one for one in self.settings if one.ranking_key == twin.ranking_key), twin)

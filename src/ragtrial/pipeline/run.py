@@ -55,26 +55,26 @@ class RunOptions:
     listener: Listener = field(default_factory=Listener)
 
 
+@dataclass(eq=False)
 class RunData:
     """The documents and labels of a config, loaded when first needed. Runs over the same data share one object.
 
-    ``labels`` replace the labels that the config names.
+    ``given`` labels replace the labels that the config names.
     """
 
-    def __init__(self, config: ExperimentConfig, options: RunOptions, labels: PromptQueries | None = None) -> None:
-        self._config = config
-        self._options = options
-        self._given = labels
+    config: ExperimentConfig
+    options: RunOptions
+    given: PromptQueries | None = None
 
     @cached_property
     def dataset(self) -> Dataset:
         """The place of the documents, and the labels as written, up to the limit of queries."""
-        if self._given is None:
-            with at_options(self._config):
-                whole = load_dataset(self._config.dataset)
+        if self.given is None:
+            with at_options(self.config):
+                whole = load_dataset(self.config.dataset)
         else:
-            whole = Dataset(corpus_of(self._config.dataset), self._given, "the given labels")
-        every, kept = whole.labels.queries, whole.labels.queries[: self._options.limit]
+            whole = Dataset(corpus_of(self.config.dataset), self.given, "the given labels")
+        every, kept = whole.labels.queries, whole.labels.queries[: self.options.limit]
         if len(kept) == len(every):
             return whole
         limit = ReportWarning("limit", f"only the first {len(kept)} of {len(every)} queries were run.")
@@ -83,13 +83,13 @@ class RunData:
     @cached_property
     def corpus(self) -> Corpus:
         """All documents, with the stages made from them."""
-        with at_options(self._config):
-            return Corpus(self._config, self._options.listener.progress, self.dataset.corpus)
+        with at_options(self.config):
+            return Corpus(self.config, self.options.listener.progress, self.dataset.corpus)
 
     @cached_property
     def resolved(self) -> ResolvedLabels:
         """The labels, looked up in all documents."""
-        dataset, config = self.dataset, self._config
+        dataset, config = self.dataset, self.config
         threshold, match = config.evaluators.relevance_threshold, config.dataset.match
         return resolve(
             dataset.labels, self.corpus.library, match, dataset.labels_file, threshold, places=dataset.places
@@ -99,11 +99,11 @@ class RunData:
     def metrics(self) -> MetricChoice:
         """The metrics of the config; rank-biased overlap is one of them if the labels of any query are an order."""
         ordered = any(query.ordered for query in self.dataset.labels.queries)
-        return choose_metrics(self._config, ordered=ordered)[0]
+        return choose_metrics(self.config, ordered=ordered)[0]
 
     @cached_property
     def scorer(self) -> Scorer:
-        return Scorer(self._config.evaluators, self.metrics, self.resolved.labels.queries, self.corpus.library)
+        return Scorer(self.config.evaluators, self.metrics, self.resolved.labels.queries, self.corpus.library)
 
     @cached_property
     def questions(self) -> list[Question]:
@@ -115,7 +115,7 @@ class RunData:
 class Run:
     """Settings of a config, their documents and labels. Other settings make another run.
 
-    ``latency`` overrides whether the config measures it. Rankings are deep enough for the settings ``later``, too.
+    ``latency`` overrides whether the config measures it.
     With ``keeps_models``, models stay in memory after their last setting. ``noticed`` are warnings about the settings
     of the config.
     """
@@ -125,7 +125,6 @@ class Run:
     data: RunData
     options: RunOptions = RunOptions()
     latency: bool | None = None
-    later: Sequence[Setting] = ()
     keeps_models: bool = False
     noticed: Sequence[ReportWarning] = ()
 
@@ -189,7 +188,6 @@ class Run:
             config.evaluators.unit,
             latency=len(self.settings) <= MOST_TIMED if wanted is None else wanted,
             seed=config.seed,
-            later=self.later,
             failures=written.failures,
         )
 

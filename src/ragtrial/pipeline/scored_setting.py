@@ -109,25 +109,23 @@ class ScoredSetting:
         )
 
 
+@dataclass(eq=False)
 class Scorer:
-    """Scores rankings by labels that were looked up in ``library``."""
+    """Scores rankings by the labels of ``queries``, which were looked up in ``library``."""
 
-    def __init__(
-        self, options: EvaluatorOptions, metrics: MetricChoice, queries: Sequence[Query], library: Library
-    ) -> None:
-        self.options = options
-        self.metrics = metrics
-        self._queries = queries
-        self._library = library
+    options: EvaluatorOptions
+    metrics: MetricChoice
+    queries: Sequence[Query]
+    library: Library
 
     @cached_property
     def span_labels(self) -> SpanLabels:
         """The labels as passages of documents, for ``unit: span``."""
-        return span_labels(self._queries, self._library)
+        return span_labels(self.queries, self.library)
 
     @cached_property
     def document_labels(self) -> DocumentLabels:
-        return DocumentLabels.of(self._queries, self._library.positions)
+        return DocumentLabels.of(self.queries, self.library.positions)
 
     def score(self, result: SettingResult) -> ScoredSetting:
         """Score the ``result`` of a run."""
@@ -142,7 +140,7 @@ class Scorer:
         lengths = judged.graded.lengths
         return ScoredSetting(
             name=result.setting.name,
-            query_ids=tuple(query.id for query in self._queries),
+            query_ids=tuple(query.id for query in self.queries),
             evaluations=judged.evaluations,
             known=result.described,
             counts=result.counts(judged.graded),

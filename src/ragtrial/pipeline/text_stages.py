@@ -40,18 +40,20 @@ from ragtrial.rankings import Counts, Floats
 from ragtrial.records import ReportWarning
 
 
+@dataclass(eq=False)
 class DocumentStage(Stage[Library]):
     """The normalised documents of ``corpus``: a folder, or a corpus.jsonl. Raises CorpusError."""
 
     kind = "documents"
     shown_as = "documents"
 
-    def __init__(self, resources: Resources, corpus: Path, on_error: OnError) -> None:
-        self._resources = resources
-        self._corpus = corpus
-        self._on_error: OnError = on_error
-        self._fingerprint = documents_fingerprint(corpus, on_error, resources.digest)
-        self.title = f"documents of {corpus.name}"
+    resources: Resources
+    corpus: Path
+    on_error: OnError
+
+    def __post_init__(self) -> None:
+        self._fingerprint = documents_fingerprint(self.corpus, self.on_error, self.resources.digest)
+        self.title = f"documents of {self.corpus.name}"
 
     def inputs(self) -> Inputs:
         return {"documents": self._fingerprint}
@@ -60,10 +62,10 @@ class DocumentStage(Stage[Library]):
         return self._fingerprint  # which reports name, too
 
     def build(self, folder: Path) -> None:
-        with stage(self._resources.progress, "documents"):
-            Library.write(self._corpus, folder, self._on_error)
-        if documents_fingerprint(self._corpus, self._on_error, self._resources.digest) != self._fingerprint:
-            raise RunError(f"the documents in {self._corpus} changed while they were read; run the same command again.")
+        with stage(self.resources.progress, "documents"):
+            Library.write(self.corpus, folder, self.on_error)
+        if documents_fingerprint(self.corpus, self.on_error, self.resources.digest) != self._fingerprint:
+            raise RunError(f"the documents in {self.corpus} changed while they were read; run the same command again.")
 
     def load(self, folder: Path) -> Library:
         return Library(folder)

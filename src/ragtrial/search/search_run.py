@@ -53,13 +53,10 @@ class TrialRunner:
         limits = self._options.within if self._options else ()
         return bool(self._run.config.latency) or any(name.startswith("latency.") for name in limits)
 
-    def cheapest_first(self, settings: Sequence[Setting], later: Sequence[Setting]) -> Sequence[Setting]:
-        """The order in which to run ``settings``: settings without a new embedding, then grouped by new embedding.
-
-        Rankings are made deep enough for the settings of ``later``, too.
-        """
+    def cheapest_first(self, settings: Sequence[Setting]) -> Sequence[Setting]:
+        """The order in which to run ``settings``: first without a new embedding, then grouped by new embedding."""
         latency = self.measures_latency
-        self._batch = replace(self._run, settings=settings, latency=latency, later=later, keeps_models=True)
+        self._batch = replace(self._run, settings=settings, latency=latency, keeps_models=True)
         if len(settings) < 2:
             return settings
         graph = self._batch.graph
@@ -124,37 +121,31 @@ class Trial:
         return self.sign * self.mean if self.is_within and not math.isnan(self.mean) else -math.inf
 
 
+@dataclass(eq=False)
 class SearchRun:
     """The state of a search, with the operations for methods. ``given`` are the settings of the config as it is.
 
-    ``clock`` returns seconds, ``calls`` the number of requests to endpoints so far.
+    ``clock`` returns seconds, ``calls`` the number of requests to endpoints so far. ``trials`` are in the order of the
+    requests.
     """
 
-    def __init__(
-        self,
-        space: Space,
-        given: Sequence[Setting],
-        split: Split,
-        runner: TrialRunner,
-        clock: Callable[[], float] = time.monotonic,
-        calls: Callable[[], int] = lambda: Client.requests_sent,
-    ) -> None:
-        self.space = space
-        self.config = space.config
+    space: Space
+    given: Sequence[Setting]
+    split: Split
+    runner: TrialRunner
+    clock: Callable[[], float] = time.monotonic
+    calls: Callable[[], int] = lambda: Client.requests_sent
+    trials: list[Trial] = field(default_factory=list)
+    failed: dict[Setting, Point | None] = field(default_factory=dict)
+    _tried: set[tuple[str, int]] = field(default_factory=set)
+    _known: dict[tuple[str, int], Trial] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.config, self.seed = self.space.config, self.space.config.seed
         self.options = self.config.search or SearchOptions()
         primary = self.config.evaluators.primary_metric
         self.sign = -1 if primary and parse_metric(primary).definition.better == "lower" else 1
-        self.split = split
-        self.seed = self.config.seed
-        self.trials: list[Trial] = []
-        """All trials, in the order in which they were requested."""
-        self.failed: dict[Setting, Point | None] = {}
-        self._given = given
-        self._runner = runner
-        self._clock, self._calls = clock, calls
-        self._began, self._called = clock(), calls()
-        self._tried: set[tuple[str, int]] = set()
-        self._known: dict[tuple[str, int], Trial] = {}
+        self._began, self._called = self.clock(), self.calls()
 
     # --- the budget
 
@@ -162,7 +153,7 @@ class SearchRun:
     def baseline(self) -> Trial:
         """The config as it is, tried first, with all retrievers and the settings of ``include``. Raises RunError."""
         entry = self.options.baseline or self.space.entries[0]
-        self._run([(setting, None) for setting in self._given], is_free=True)
+        self._run([(setting, None) for setting in self.given], is_free=True)
         baseline = next((trial for trial in self.trials if trial.setting.name == entry), None)
         if baseline is None:
             raise RunError(f"the baseline {entry!r} failed, and nothing can be compared with it.")
@@ -181,12 +172,12 @@ class SearchRun:
     @property
     def _is_late(self) -> bool:
         minutes = self.options.minutes
-        return minutes is not None and self._clock() - self._began >= 60 * minutes
+        return minutes is not None and self.clock() - self._began >= 60 * minutes
 
     @property
     def _is_spent(self) -> bool:
         calls = self.options.calls
-        return self._is_late or (calls is not None and self._calls() - self._called >= calls)
+        return self._is_late or (calls is not None and self.calls() - self._called >= calls)
 
     @property
     def ended(self) -> str:
@@ -228,31 +219,20 @@ class SearchRun:
 
     def _run(self, wanted: Sequence[tuple[Setting, Point | None]], *, is_free: bool = False) -> None:
         points, trials = dict(wanted), dict[Setting, Trial]()
-        for setting in self._runner.cheapest_first(list(points), self._deepest(wanted)):
+        for setting in self.runner.cheapest_first(list(points)):
             if not is_free and (self._is_spent or (self.left <= 0 and setting.key not in self._tried)):
                 break
             if not is_free:
                 self._tried.add(setting.key)
-            measured = self._runner.measured(setting)
+            measured = self.runner.measured(setting)
             if measured is None:
                 self.failed[setting] = points[setting]
                 continue
-            point = points[setting] or self._unplaced(setting)
+            point = points[setting] or Point(setting.entry, (None,) * len(self.space.axes))
             trials[setting] = trial = self._trial(setting, point, measured)
             self._known[setting.key] = trial
         # Keep the order of the request: which of equal settings comes first must not depend on the cache.
         self.trials += [trials[setting] for setting in points if setting in trials]
-
-    def _unplaced(self, setting: Setting) -> Point:
-        return Point(setting.entry, (None,) * len(self.space.axes))
-
-    def _deepest(self, wanted: Sequence[tuple[Setting, Point | None]]) -> list[Setting]:
-        """The same settings, and each with rankings as deep as any setting on its axes needs."""
-        settings = []
-        for setting, point in wanted:
-            deepest = self.space.deepest(point or self._unplaced(setting))
-            settings += [setting, *([] if deepest is None else [deepest])]
-        return settings
 
     def _trial(self, setting: Setting, point: Point, measured: Measured) -> Trial:
         scores = [measured.scores[name] for name in self.split.searched if name in measured.scores]
@@ -264,8 +244,8 @@ class SearchRun:
             queries=len(scores),
             costs=measured.costs,
             is_within=all(known[name] <= limit for name, limit in self.options.within.items()),
-            seconds=self._clock() - self._began,
-            is_given=setting in self._given,
+            seconds=self.clock() - self._began,
+            is_given=setting in self.given,
             scores=measured.scores,
             sign=self.sign,
         )

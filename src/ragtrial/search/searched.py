@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from ragtrial.config.sweep import Combination, unique
 from ragtrial.config.variants import listed_config, probes_of
 from ragtrial.errors import Fault, InputError, ReportError
 from ragtrial.evaluation.grading import Scores
-from ragtrial.pipeline.outcome import Known, notice_unlabelled, report_of, score_all, write_outcome
+from ragtrial.pipeline.outcome import notice_unlabelled, report_of, score_all, write_outcome
 from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.report.model import Report, environment
 from ragtrial.report.schema import SearchedPart
@@ -38,65 +38,43 @@ RESULT, WINNER = "search.json", "winner.yaml"
 _MOST_REFUSED = 5
 
 
-@dataclass(frozen=True, eq=False)
-class Searched:
-    """A finished search. ``config`` lists the settings that were tried.
-
-    ``scored`` are the settings that need not be scored again, by their keys. ``ended`` is the reason why no other
-    setting was tried.
-    """
-
-    run: SearchRun
-    config: ExperimentConfig
-    settings: Sequence[Setting]
-    baseline: str
-    scored: Known
-    measures_latency: bool
-    ended: str
-
-
 def search_experiment(config: ExperimentConfig, options: RunOptions) -> Report:
     """Search for the best setting as ``config`` says, and write the report of all settings that were tried.
 
-    Raises InputError before anything is run, RunError if the baseline or all settings fail.
+    The listener first receives the power of the queries. Raises InputError for names that the axes use and that do not
+    exist, and LabelsError for too few queries, before anything is run; RunError if the baseline or all settings fail.
     """
-    if options.settings is not None:
+    if options.settings is not None or config.search is None:
         raise InputError("a search chooses its settings; leave out the names, or set search to null.")
     run = Run.prepare(config, options)
     notice_unlabelled(run)
-    searched = search(run)
-    final = replace(run, settings=searched.settings, latency=searched.measures_latency, keeps_models=True)
-    outcome = score_all(final, searched.scored, were_reported=True)
-    report, files = with_findings(searched, report_of(final, outcome, searched.config), Path(config.output.directory))
-    return write_outcome(final, outcome, report, files)
-
-
-def search(run: Run) -> Searched:
-    """Try settings according to the config of ``run``. The listener first receives the power of the queries.
-
-    Raises InputError for names that the axes use and that do not exist, and LabelsError for too few queries, before
-    anything is run; RunError if the baseline fails.
-    """
-    config, options = run.config, run.config.search
-    if options is None:
-        raise InputError("the config has no search.")
-    labels = run.resolved.labels
-    split = split_queries(labels.queries, options, config.seed, run.dataset.labels_file)
+    split = split_queries(run.resolved.labels.queries, config.search, config.seed, run.dataset.labels_file)
     probes = [setting_of(probe.config, entry) for probe in probes_of(config) for entry in scored(probe.config)]
     replace(run, settings=[*run.settings, *{probe.key: probe for probe in probes}.values()]).check()
     runner = TrialRunner(run)
-    run.options.listener.notice(power_sentence(split, options))
-    search_run = SearchRun(Space(config), run.settings, split, runner)
-    baseline = search_run.baseline.setting  # which is tried first
-    METHODS[options.method](search_run)
-    ended = search_run.ended
-    listed = listed_config(config, _combinations(search_run))
+    options.listener.notice(power_sentence(split, config.search))
+    search = SearchRun(Space(config), run.settings, split, runner)
+    baseline = search.baseline.setting  # which is tried first
+    METHODS[config.search.method](search)
+    ended = search.ended
+    listed = listed_config(config, _combinations(search))
     settings = {setting.key: setting for setting in settings_of(listed)[0]}
-    keys = [*(trial.setting.key for trial in search_run.trials), *(setting.key for setting in search_run.failed)]
-    chosen = list({key: settings[key] for key in keys if key in settings}.values())
+    keys = [*(trial.setting.key for trial in search.trials), *(setting.key for setting in search.failed)]
+    chosen = {key: settings[key] for key in keys if key in settings}
     measures = runner.measures_latency or (config.latency is None and len(chosen) <= MOST_TIMED)
+    final = replace(run, settings=list(chosen.values()), latency=measures, keeps_models=True)
     known = runner.scored if measures == runner.measures_latency else {}
-    return Searched(search_run, listed, chosen, settings[baseline.key].name, known, measures, ended)
+    outcome = score_all(final, known, were_reported=True)
+    report = report_of(final, outcome, listed)
+    names = {key: setting.name for key, setting in chosen.items()}
+    result = result_of(search, report, names, names[baseline.key], ended)
+    files = {RESULT: result.model_dump_json(indent=1) + "\n"}
+    if result.winner:
+        setting = next(setting for setting in chosen.values() if setting.name == result.winner.setting)
+        folder = Path(config.output.directory) / report.experiment / report.run_id
+        title = f"{setting.name}: the best setting of the search in run {report.run_id}."
+        files[WINNER] = winner_config(config, setting, folder, title)
+    return write_outcome(final, outcome, _with_search(report, search, result), files)
 
 
 def _combinations(run: SearchRun) -> list[Combination]:
@@ -122,37 +100,27 @@ def load_result(report: Report) -> SearchResult | None:
         raise ReportError(Fault(str(path), message=message)) from error
 
 
-def with_findings(searched: Searched, report: Report, directory: Path) -> tuple[Report, dict[str, str]]:
-    """``report`` with a summary of the search, and the texts of the files next to it, by name."""
-    run, options = searched.run, searched.run.options
-    result = result_of(searched, report)
+def _with_search(report: Report, search: SearchRun, result: SearchResult) -> Report:
+    """``report`` with a summary of the search."""
     part = SearchedPart(
-        method=options.method,
-        is_adaptive=options.is_adaptive,
-        baseline=searched.baseline,
+        method=result.method,
+        is_adaptive=search.options.is_adaptive,
+        baseline=result.baseline,
         winner=result.winner.setting if result.winner else None,
-        held_out=list(run.split.held_out),
+        held_out=list(search.split.held_out),
     )
-    files = {RESULT: result.model_dump_json(indent=1) + "\n"}
-    if result.winner:
-        setting = next(setting for setting in searched.settings if setting.name == result.winner.setting)
-        folder = directory / report.experiment / report.run_id
-        title = f"{setting.name}: the best setting of the search in run {report.run_id}."
-        files[WINNER] = winner_config(run.config, setting, folder, title)
-    packages = report.environment["packages"] | environment(options.packages)["packages"]
-    return report.model_copy(
-        update={"search": part, "environment": {**report.environment, "packages": packages}}
-    ), files
+    packages = report.environment["packages"] | environment(search.options.packages)["packages"]
+    return report.model_copy(update={"search": part, "environment": {**report.environment, "packages": packages}})
 
 
-def result_of(searched: Searched, report: Report) -> SearchResult:
-    """The result of the search, by the scores of ``report``."""
-    run, options = searched.run, searched.run.options
-    inputs = input_of([report], [report.primary_metric], may_be_one=True)
-    names = {setting.key: setting.name for setting in searched.settings}
+def result_of(
+    run: SearchRun, report: Report, names: Mapping[tuple[str, int], str], baseline: str, ended: str
+) -> SearchResult:
+    """The result of the search, by the scores of ``report``; ``names`` are those of its settings, by their keys."""
+    options, inputs = run.options, input_of([report], [report.primary_metric], may_be_one=True)
     scores = {names[trial.setting.key]: trial.score for trial in run.trials}
     column = np.array([scores.get(name, -math.inf) for name in inputs.names])
-    choice = Choice(inputs, column, run.split.held_out, searched.baseline, options.finalists)
+    choice = Choice(inputs, column, run.split.held_out, baseline, options.finalists)
     judging = choice.judging
     values = judging.scores(judging.primary).values
     held_out = dict(zip(inputs.names, values, strict=True)) if run.split.held_out else {}
@@ -164,11 +132,11 @@ def result_of(searched: Searched, report: Report) -> SearchResult:
         settings=options.settings - run.unused,
         possible=run.space.size,
         refused=[str(fault) for fault in run.space.refusals()[:_MOST_REFUSED]],
-        ended=searched.ended,
+        ended=ended,
         failed=[setting.name for setting in run.failed],
         searched=len(run.split.searched),
         held_out=len(run.split.held_out),
-        baseline=searched.baseline,
+        baseline=baseline,
         trials=list(_trials(run, names, held_out)),
         sentences=[],
     )

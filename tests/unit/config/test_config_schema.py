@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -69,19 +68,6 @@ def test_a_shipped_config_fits_the_schema_and_names_it(name: str, root: Path) ->
     assert config_faults(text) == []
     modeline = text.partition("\n")[0].removeprefix("# yaml-language-server: $schema=")
     assert (root / "configs" / modeline).resolve() == root / "schemas" / "config.schema.json"
-
-
-def test_the_shipped_labels_fit_the_schema(root: Path) -> None:
-    assert faults(labels_schema(), json.loads((root / "prompt_queries.json").read_text(encoding="utf-8"))) == []
-
-
-def test_a_report_that_was_written_fits_the_schema(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    made = ragtrial(capsys, "run", small_experiment(tmp_path), "--json")
-    report = json.loads(Path(made.json["report"]).read_text(encoding="utf-8"))
-    assert faults(report_schema(), report) == []
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,3 @@ def test_each_field_has_the_docstring_that_pydantic_finds(model: type[Described]
     for name, text in found.items():
         key = model.model_fields[name].alias or name
         assert described[key]["description"] == (model.model_fields[name].description or text)
-
-
-def test_there_are_many() -> None:
-    assert len(OURS) > 50

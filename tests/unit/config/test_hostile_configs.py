@@ -41,18 +41,6 @@ def test_a_bomb_is_an_error_in_a_moment(name: str, tmp_path: Path) -> None:
     assert time.process_time() - start < 3
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
-def test_bases_that_are_named_many_times_are_read_once(times: int, tmp_path: Path) -> None:
-    small_experiment(tmp_path)
-    for number in range(40):
-        (tmp_path / f"c{number}.yaml").write_text(f"extends: [{', '.join([f'c{number + 1}.yaml'] * times)}]\n")
-    (tmp_path / "c40.yaml").write_text(CONFIG)
-    assert load_config(tmp_path / "c0.yaml").experiment == "small"
-    (tmp_path / "c40.yaml").write_text("extends: c0.yaml\n")
-    with pytest.raises(ConfigError, match="extends itself"):
-        load_config(tmp_path / "c0.yaml")
-
-
 @pytest.mark.parametrize("function", ["ragtrial.__main__:main", "leaving:embed"])
 def test_a_function_that_ends_the_process_is_no_crash(
     function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -60,10 +60,6 @@ def test_kinds_with_the_same_key_are_one_answer() -> None:
     ]
 
 
-def test_a_kind_of_several_families_is_found_in_each() -> None:
-    assert [section.path for section in look_up("custom")] == ["chunker", "embedder", "retrievers.NAME"]
-
-
 def test_explain_knows_keys_and_kinds_of_the_config(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "70")
     made = ragtrial(capsys, "explain", "embedder.query_prefix")
@@ -81,18 +77,3 @@ def test_explain_lists_the_kinds_of_a_place_that_has_several(capsys: Capture) ->
         *(f"store (kind {kind})" for kind in STORES.names()),
         "The keys of a kind: ragtrial explain chroma",
     ]
-
-
-def test_explain_gives_keys_as_json(capsys: Capture) -> None:
-    made = ragtrial(capsys, "explain", "store.space", "--json")
-    (section,) = made.json
-    assert (section["path"], section["kind"]) == ("store", ", ".join(STORES.names()))
-    assert section["keys"][0]["default"] == "cosine"
-
-
-def test_explain_suggests_the_nearest_key(capsys: Capture) -> None:
-    made = ragtrial(capsys, "explain", "chunker.siz")
-    assert (made.code, made.out) == (2, "")
-    assert made.err == (
-        "error: 'chunker.siz' is not a metric, a key or kind of the config, or a column. Did you mean 'chunker.size'?\n"
-    )

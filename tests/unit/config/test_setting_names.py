@@ -119,14 +119,5 @@ def test_other_numbers_along_any_axes_have_other_names(keys: list[str], data: st
     assert len(set(found)) == len(found)
 
 
-def test_names_do_not_depend_on_the_order_of_values() -> None:
-    given = ["a/x", "b/x", "c"]
-    assert set(names({MODEL: given})) == set(names({MODEL: given[::-1]})) == {"dense-a-x", "dense-b-x", "dense-c"}
-
-
-def test_a_key_whose_last_part_only_ends_like_another_stays_short() -> None:
-    assert names({"retrievers.dense.k": [1], "retrievers.dense.rank_k": [2]}) == ["dense-k1-rank_k2"]
-
-
 def test_a_number_below_zero_is_told_from_a_text_that_looks_like_one() -> None:
     assert len(set(names({SIZE: [-1, "1"]}))) == 2

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from experiments import QUERIES, Experiment, write_experiment
-from ragtrial.config.load import check_config
 from ragtrial.config.settings import cutting, setting_of, settings_of, shallow
 from ragtrial.errors import ConfigError
 from ragtrial.evaluator import RetrievalEvaluator
@@ -156,24 +155,6 @@ def test_functions_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
     assert [one.results[0].hits[0].doc for one in found] == ["storage.txt", "oven.txt"]
 
 
-def test_included_and_excluded_combinations_and_a_sample(tmp_path: Path) -> None:
-    more = {
-        "include": [{"chunker.size": 200, "retrievers.hybrid.rank_constant": 5}],
-        "exclude": [{"chunker.size": 60, "retrievers.hybrid.rank_constant": 10}],
-    }
-    whole = names_of(experiment(tmp_path, {"matrix": MATRIX, **more}))
-    assert whole == [
-        *("hybrid-rank_constant60-size60", "own", "hybrid-rank_constant10-size90", "hybrid-rank_constant60-size90"),
-        "hybrid-rank_constant5-size200",
-    ]
-    sampled = experiment(tmp_path, {"matrix": MATRIX, **more, "sample": 1})
-    drawn = names_of(sampled)
-    assert len(drawn) == 3
-    assert set(drawn) < set(whole)
-    assert drawn[-1] == "hybrid-rank_constant5-size200"
-    assert names_of(sampled) == drawn
-
-
 @pytest.mark.parametrize(
     ("sweep", "at", "message"),
     [
@@ -189,22 +170,12 @@ def test_included_and_excluded_combinations_and_a_sample(tmp_path: Path) -> None
             "or each has its own.",
         ),
         (
-            {"matrix": {"chunker.size": [60]}, "exclude": [{"chunker.size": 60}]},
-            '"exclude"',
-            "sweep.exclude drops every combination of the matrix; there is nothing to run.",
-        ),
-        (
             {"matrix": {"chunker.kind": ["recursive", "sentence"], "chunker.unit": ["tokens"]}},
             '"tokens"',
             "chunker.unit is tokens, but the custom embedder has no tokenizer to count them;",
         ),
-        (
-            {"matrix": {"chunker.sise": [60]}},
-            "60",
-            "unknown key 'sise' in chunker. Did you mean 'size'?",
-        ),
     ],
-    ids=["too many", "reaches nothing", "drops all", "another kind", "no option"],
+    ids=["too many", "reaches nothing", "another kind"],
 )
 def test_a_sweep_that_is_wrong_is_refused_with_its_place(
     tmp_path: Path, capsys: Capture, sweep: dict[str, Any], at: str, message: str
@@ -247,25 +218,6 @@ def test_an_axis_of_depths_is_cut_from_the_deepest(tmp_path: Path, capsys: Captu
     for depth in (1, 2):
         found = hits_of(report_of(made), f"deep-top_k{depth}")
         assert found == {query: hits[:depth] for query, hits in deepest.items()}
-
-
-@pytest.mark.slow
-def test_settings_of_a_sweep_are_shown_exported_and_searched_by_their_names(tmp_path: Path, capsys: Capture) -> None:
-    made = experiment(tmp_path, {"matrix": MATRIX})
-    run(capsys, made)
-    name, results = "hybrid-rank_constant60-size90", str(made.folder / "results")
-    shown = ragtrial(capsys, "show", "latest", "--results", results, "--setting", name)
-    assert shown.code == 0
-    assert name in shown.out
-    found = ragtrial(capsys, "show", "latest", "--results", results, "--setting", name, "--query", "rye", "--json")
-    assert [one["setting"] for one in found.json] == [name]
-    report = str(report_of(made).folder)
-    target = tmp_path / "out.run"
-    assert ragtrial(capsys, "export", report, target, "--run", name).code == 0
-    assert target.read_text().split()[5] == name
-    searched = ragtrial(capsys, "search", made.file, "rye bread", "--setting", name, "--json")
-    assert [one["setting"] for one in searched.json["settings"]] == [name]
-    assert searched.json["hits"]
 
 
 def test_an_override_gives_an_axis_other_values(tmp_path: Path) -> None:
@@ -348,10 +300,6 @@ def test_a_sweep_may_vary_what_a_refiner_is_made_of(tmp_path: Path) -> None:
     )
 
 
-def test_a_config_that_is_right_has_no_faults(tmp_path: Path) -> None:
-    assert check_config(experiment(tmp_path, {"matrix": MATRIX}).config()) == []
-
-
 def test_what_cuts_documents_is_named_by_its_setting(tmp_path: Path) -> None:
     made = experiment(tmp_path, {"matrix": {"chunker.size": [60, 90]}})
     assert [(one.name, one.chunker.kind) for one in cutting(settings_of(made.config())[0])] == [
@@ -422,12 +370,6 @@ def test_commands_have_words_for_settings_without_chunks(tmp_path: Path, capsys:
     assert ragtrial(capsys, "chunks", made.file, "--setting", "file").out == f"{none[1]}\n"
     searched = ragtrial(capsys, "search", made.file, "not a labelled query", "--setting", "file")
     assert (searched.code, searched.out) == (0, "file: nothing found\n")
-    run(capsys, made)
-    results = str(made.folder / "results")
-    assert ragtrial(capsys, "show", "latest", "--results", results, "--query", "keep").code == 0
-    report = str(report_of(made).folder)
-    assert ragtrial(capsys, "export", report, tmp_path / "whole.run", "--run", "whole").code == 0
-    assert ragtrial(capsys, "labels", "--help").code == 0
 
 
 def test_validate_finds_what_a_run_would_refuse(tmp_path: Path, capsys: Capture) -> None:
@@ -472,21 +414,3 @@ def test_a_refiner_that_looks_at_fewer_hits_than_are_scored_is_told_before_it_ru
         f"{hybrid['top_k']} that are scored; raise candidates to {hybrid['top_k']} or more."
     )
     assert messages == ([expected] if told else [])
-
-
-def test_validate_tells_of_a_refiner_that_looks_at_too_few_hits(tmp_path: Path, capsys: Capture) -> None:
-    retrievers = {"dense": DENSE, "diverse": {"kind": "mmr", "inputs": "dense", "candidates": 2, "top_k": 3}}
-    made = experiment(
-        tmp_path,
-        retrievers=retrievers,
-        evaluators={
-            "order_unaware": {"k": [3]},
-            "order_aware": {"k": [3]},
-            "graded": {"k": [3]},
-            "primary_metric": "ndcg@3",
-        },
-    )
-    told = ragtrial(capsys, "validate", made.file, "--json")
-    assert told.code == 0
-    assert "few-candidates" in [one["code"] for one in told.json["warnings"]]
-    assert ragtrial(capsys, "validate", made.file, "--strict").code == 2

@@ -64,10 +64,6 @@ def test_what_is_quoted_is_a_text(text: str, quote: str) -> None:
     assert value_of(f"{quote}{text}{quote}") == text
 
 
-def test_a_block_of_text_is_a_text() -> None:
-    assert read("key: |\n  12\nother: >\n  true\n").value == {"key": "12\n", "other": "true\n"}
-
-
 @pytest.mark.parametrize("key", ["no", "on", "true", "null", "~", "010", "1.5", "12:30", "2024-01-31"])
 def test_a_key_is_always_a_text(key: str) -> None:
     assert read(f"{key}: 1\n").value == {key: 1}
@@ -83,14 +79,6 @@ def test_a_number_beyond_all_numbers_is_refused(number: str) -> None:
 def test_a_scalar_that_yaml_writes_is_read_back(value: object) -> None:
     written = yaml.safe_dump({"key": value})
     assert read(written).value == {"key": value}
-
-
-@given(st.dictionaries(st.text(), st.recursive(st.text(), lambda inner: st.lists(inner), max_leaves=5), max_size=5))
-def test_texts_that_yaml_quotes_where_it_must_are_read_back(value: dict[str, object]) -> None:
-    """Keys that YAML 1.1 would not quote and that mean something else there, too."""
-    written = yaml.safe_dump(value, default_style='"', allow_unicode=True)
-    if "<<" not in value:
-        assert read(written).value == value
 
 
 @given(st.text())
@@ -146,13 +134,6 @@ def test_a_tag_of_a_collection_or_of_a_key_is_refused(text: str, fault: str) -> 
     assert faults_of(text) == [f"{fault}; write plain values."]
 
 
-def test_a_tag_runs_nothing(tmp_path: Path) -> None:
-    proof = tmp_path / "proof"
-    with pytest.raises(ConfigError):
-        read(f"a: !!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path ['{proof}']]\n")
-    assert not proof.exists()
-
-
 @pytest.mark.parametrize(
     ("text", "place"),
     [("a:\n\tb: 1\n", "2:1"), ("\ta: 1\n", "1:1"), ("a: {\tb: 1}\n", "1:5")],
@@ -166,11 +147,6 @@ def test_a_second_document_is_refused_where_it_begins() -> None:
     assert faults_of("a: 1\n---\nb: 2\n") == [
         "2:1: a second document begins here ('---'); one file is one config.",
     ]
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n"])
-def test_a_text_without_content_is_refused(text: str) -> None:
-    assert faults_of(text) == [" is empty; a config has keys and values. `ragtrial init` writes one."]
 
 
 @pytest.mark.parametrize(
@@ -211,17 +187,7 @@ def test_nesting_without_end_is_refused(text: str) -> None:
     assert faults_of(text) == [" is nested too deeply to be a config."]
 
 
-def test_nesting_beyond_fifty_levels_is_refused() -> None:
-    assert faults_of("a: " + "[" * 60 + "]" * 60 + "\n") == [
-        "1:54: is an alias of what it is in, or more than 50 levels deep; no config needs it."
-    ]
-
-
 # Aliases and merge keys.
-
-
-def test_an_alias_is_the_value_that_it_names() -> None:
-    assert read("a: &x {b: 1}\nc: *x\n").value == {"a": {"b": 1}, "c": {"b": 1}}
 
 
 @pytest.mark.parametrize(
@@ -258,10 +224,6 @@ def test_a_merge_key_of_something_else_than_a_mapping_is_refused(source: str) ->
     assert fault.endswith(": << must name a mapping (an alias like *base).")
 
 
-def test_a_fault_in_a_merged_mapping_is_told_once_where_it_stands() -> None:
-    assert faults_of("b: &b {x: 1, x: 2}\na: {<<: *b}\n") == ["1:14: duplicate key 'x' (first used in line 1)."]
-
-
 # Bytes and lines.
 
 
@@ -292,11 +254,6 @@ def test_a_variable_is_read_as_if_its_value_were_written(scalar: str, expected: 
     assert isinstance(found, type(expected))
 
 
-@pytest.mark.parametrize("scalar", ["$N", "${N", "${}", "${1}", "${N-7}", "${ N }"])
-def test_what_is_not_quite_a_variable_is_a_text(scalar: str) -> None:
-    assert value_of(f"'{scalar}'", N="5") == scalar
-
-
 def test_the_value_of_a_variable_is_not_searched_for_variables() -> None:
     assert value_of("${A}", A="${B}", B="secret") == "${B}"
 
@@ -317,19 +274,10 @@ def test_a_plain_variable_in_brackets_which_yaml_cannot_read_is_refused_with_the
     assert read('a: {b: "${N}"}\n', N="5").value == {"a": {"b": "5"}}
 
 
-def test_a_key_holds_no_variable() -> None:
-    assert read("${N}: 1\n", N="5").value == {"${N}": 1}
-
-
 def test_what_was_written_keeps_variables_and_their_values_stay_out() -> None:
     text = read("a: ${KEY}\nb: ['${KEY:-x}', 1]\nc: plain\n", KEY="secret")
     assert text.written == {"a": "${KEY}", "b": ["${KEY:-x}", 1], "c": "plain"}
     assert "secret" not in str(text.written)
-
-
-def test_the_environment_of_the_process_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGTRIAL_TEST_NUMBER", "12")
-    assert parse_yaml("a: ${RAGTRIAL_TEST_NUMBER}\n", "config.yaml", FOLDER).value == {"a": 12}
 
 
 # Places.
@@ -358,12 +306,6 @@ def test_every_value_is_placed_at_its_key_or_in_a_list_where_it_begins(
 ) -> None:
     fault = read(PLACED).fault_at(path, "wrong")
     assert (fault.file, fault.line, fault.column, fault.message) == ("config.yaml", line, column, "wrong")
-
-
-def test_what_is_not_there_is_placed_at_the_nearest_thing_above_it() -> None:
-    text = read(PLACED)
-    assert str(text.fault_at(("list", 1, "four", "five"), "missing")) == "config.yaml:4:5: missing"
-    assert str(text.fault_at(("absent",), "missing")) == "config.yaml:1:1: missing"
 
 
 def test_every_text_knows_the_folder_that_it_was_written_in() -> None:

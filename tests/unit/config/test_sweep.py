@@ -14,13 +14,11 @@ from pydantic import TypeAdapter
 from ragtrial.config.load import load_config
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.setting_names import SettingNames
-from ragtrial.config.settings import setting_of, settings_of
-from ragtrial.config.strict_yaml import merged_values, parse_yaml
+from ragtrial.config.settings import settings_of
+from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.config.sweep import (
     MOST_COMBINATIONS,
-    Combination,
     RangeAxis,
-    SweepOptions,
     combinations,
     identity_of,
 )
@@ -62,13 +60,6 @@ exclude: [{chunker.size: 128, retrievers.dense.top_k: 10}, {retrievers.dense.top
     ]
 
 
-def test_an_entry_that_excludes_by_one_key_drops_all_that_agree_with_it() -> None:
-    assert made("matrix: {chunker.size: [1, 2], chunker.overlap: [0, 1]}\nexclude: [{chunker.size: 1}]") == [
-        {SIZE: 2, OVERLAP: 0},
-        {SIZE: 2, OVERLAP: 1},
-    ]
-
-
 def test_without_a_matrix_there_is_what_is_included_and_nothing_else() -> None:
     assert made("include: [{chunker.size: 5}, {embedder.model: other}]") == [{SIZE: 5}, {MODEL: "other"}]
 
@@ -106,13 +97,6 @@ def test_a_range_of_whole_numbers_is_that_of_python_with_its_stop(start: int, st
             RangeAxis(range=[start, stop, step])
         return
     assert RangeAxis(range=[start, stop, step]).numbers == expected
-
-
-def test_what_is_included_twice_stands_once() -> None:
-    assert made("matrix: {chunker.size: [1]}\ninclude: [{chunker.size: 1}, {chunker.size: 2}, {chunker.size: 2}]") == [
-        {SIZE: 1},
-        {SIZE: 2},
-    ]
 
 
 # How many, and which.
@@ -224,18 +208,6 @@ def test_the_config_itself_stays_as_it_was() -> None:
     assert content == before
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("{kind: document}", {"kind": "document"}),
-        ("{kind: recursive, size: 9}", {"kind": "recursive", "size": 9, "overlap": 40}),
-        ("{size: 9}", {"kind": "recursive", "size": 9, "overlap": 40}),
-    ],
-)
-def test_a_mapping_of_another_kind_replaces_the_section_and_others_are_merged(value: str, expected: Any) -> None:
-    assert with_last(f"matrix: {{chunker: [{value}]}}").value["chunker"] == expected
-
-
 OPENAI = "embedder: {kind: openai, model: m, base_url: 'http://a/v1', batch_size: 8, price: 0.1}"
 
 KINDS = {
@@ -245,23 +217,11 @@ KINDS = {
         "{kind: markdown, size: 300, overlap: 0, unit: characters}",
         "",
     ),
-    "what is swept with it": (
-        "chunker: {kind: recursive, size: 300, overlap: 0}",
-        "chunker.size: [9], chunker.kind: [fixed]",
-        "{kind: fixed, size: 9, overlap: 0}",
-        "",
-    ),
     "a size without overlap": (
         "chunker: {kind: sentence, size: 100, overlap: 10}",
         "chunker.kind: [cluster]",
         "{kind: cluster, size: 100}",
         "chunker.kind: cluster has no overlap;",
-    ),
-    "a size that has no default": (
-        "chunker: {kind: fixed, size: 100, measure: text}",
-        "chunker.kind: [semantic]",
-        "{kind: semantic, size: 100, measure: text}",
-        "",
     ),
     "no size at all": (
         "chunker: {kind: recursive, size: 300, unit: characters}",
@@ -275,35 +235,11 @@ KINDS = {
         "{kind: custom, function: 'a:b', batch_size: 4}",
         "embedder.kind: custom has no model;",
     ),
-    "a model swept with its kind": (
-        "embedder: {kind: sentence-transformer, model: tiny, batch_size: 4}",
-        '"embedder.kind, embedder.model": [[openai, text-embedding-3-small]]',
-        "{kind: openai, model: text-embedding-3-small, batch_size: 4}",
-        "",
-    ),
     "a store": (
         "store: {kind: chroma, space: ip, hnsw: {ef_search: 50}}",
         "store.kind: [exact]",
         "{kind: exact, space: ip}",
         "store.kind: exact has no hnsw;",
-    ),
-    "a server": (
-        "store: {kind: chroma, space: ip, url: 'http://a:1', timeout: 5}",
-        "store.kind: [qdrant]",
-        "{kind: qdrant, space: ip, url: 'http://a:1', timeout: 5}",
-        "",
-    ),
-    "a retriever": (
-        "retrievers: {dense: {kind: sparse, model: tiny, top_k: 7, max_length: 9}}",
-        "retrievers.dense.kind: [late]",
-        "{kind: late, model: tiny, top_k: 7, max_length: 9}",
-        "",
-    ),
-    "a refiner": (
-        "retrievers: {dense: {kind: rerank, inputs: a, candidates: 30, title: false}, a: {kind: bm25}}",
-        "retrievers.dense.kind: [mmr]",
-        "{kind: mmr, inputs: a, candidates: 30}",
-        "retrievers.dense.kind: mmr has no title;",
     ),
     "a retriever's own chunker": (
         "retrievers: {dense: {kind: dense, chunker: {kind: recursive, size: 70, keep: end}}}",
@@ -343,14 +279,10 @@ def test_a_swept_kind_keeps_what_both_kinds_inherit_and_names_what_it_drops(
 
 APART = {
     "a model": ("embedder: {kind: sentence-transformer, model: tiny}", "embedder.kind", "openai", "model"),
-    "dimensions": (f"{OPENAI[:-1]}, dimensions: 9}}", "embedder.kind", "custom", "dimensions"),
     "prefixes": ("embedder: {kind: custom, function: 'a:b', query_prefix: q}", "embedder.kind",
                  "sentence-transformer", "query_prefix"),
-    "an address": (OPENAI, "embedder.kind", "cohere", "base_url"),
     "a version": ("embedder: {kind: custom, function: 'a:b', version: v}", "embedder.kind", "openai", "version"),
     "an index": ("store: {kind: milvus, index: {kind: flat}}", "store.kind", "pgvector", "index"),
-    "scoring again": ("store: {kind: exact, rescore: 3}", "store.kind", "faiss", "rescore"),
-    "a method": ("retrievers: {dense: {kind: bm25, method: atire}}", "retrievers.dense.kind", "fusion", "method"),
     "inputs": ("retrievers: {dense: {kind: mmr, inputs: a}, a: {kind: bm25}}", "retrievers.dense.kind", "fusion",
                "inputs"),
     "a reranker": ("retrievers: {dense: {kind: rerank, inputs: a, model: tiny}, a: {kind: bm25}}",
@@ -429,11 +361,6 @@ matrix:
     assert place_of(made, "retrievers") == "config.yaml:-3:1"
 
 
-def test_an_included_value_stands_in_its_entry() -> None:
-    made = with_last("include:\n  - {chunker.size: 3}\n  - {chunker.size: 7}\n")
-    assert place_of(made, "chunker", "size") == "config.yaml:3:8"
-
-
 def test_variables_stay_unresolved_in_what_is_written() -> None:
     made = with_last('matrix: {embedder.model: ["${NAME}"], chunker.size: ["${SIZE:-7}"]}', NAME="secret")
     assert made.value["embedder"]["model"] == "secret"
@@ -447,18 +374,6 @@ def test_a_path_among_the_values_remembers_the_folder_of_its_file() -> None:
     model = with_values(content, one).value["embedder"]["model"]
     assert isinstance(model, LocatedText)
     assert model.folder == FOLDER
-
-
-def test_computed_values_are_written_as_numbers() -> None:
-    made = with_last("matrix: {chunker.size: {range: [10, 20, 10]}}")
-    assert made.written["chunker"] == {"kind": "recursive", "size": 20, "overlap": 40}
-
-
-def test_a_combination_has_its_values_their_places_and_a_sentence() -> None:
-    (one,) = combined(sweep_of(matrix={SIZE: [1], TOP_K: [2]}), 0)
-    assert one.where[TOP_K] == ("sweep", "matrix", TOP_K, 0)
-    assert str(one) == "chunker.size 1, retrievers.dense.top_k 2"
-    assert str(Combination({}, {})) == "the config as it stands"
 
 
 @given(values, values)
@@ -477,21 +392,6 @@ def as_decimals(value: Any) -> Any:
     return float(value) + 0.0 if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def test_one_and_true_are_two_values() -> None:
-    assert len(combined(sweep_of(matrix={SIZE: [1, True, "1", [1], None]}), 0)) == 5
-    assert identity_of(1) == identity_of(1.0)
-
-
-def test_laying_over_keeps_what_is_not_named() -> None:
-    assert merged_values({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}}) == {"a": {"b": 1, "c": 3}}
-
-
-def test_the_schema_describes_each_option() -> None:
-    schema = SweepOptions.model_json_schema()
-    assert all(option["description"] for option in schema["properties"].values())
-    assert list(schema["properties"]) == ["matrix", "include", "exclude", "sample", "max_settings"]
-
-
 # The config that comes of it.
 
 
@@ -499,48 +399,6 @@ def variants(sweep: str, base: str = BASE) -> list[ExperimentConfig]:
     content = written(sweep, base)
     made = [with_values(content, one) for one in combined(read(content))]
     return [validate(ExperimentConfig, one.value, ConfigError, one.fault_at) for one in made]
-
-
-def test_each_combination_makes_a_config_of_its_own() -> None:
-    found = variants("matrix: {chunker: [{kind: fixed, size: 64}, {size: 128}], store.kind: [exact, chroma]}")
-    assert [(one.chunker.model_dump(exclude_unset=True), one.store.kind) for one in found] == [
-        ({"kind": "fixed", "size": 64}, "exact"),
-        ({"kind": "fixed", "size": 64}, "chroma"),
-        ({"kind": "recursive", "size": 128, "overlap": 40}, "exact"),
-        ({"kind": "recursive", "size": 128, "overlap": 40}, "chroma"),
-    ]
-    assert [setting_of(one, "dense").chunker for one in found] == [one.chunker for one in found]
-
-
-def test_settings_that_no_axis_reaches_are_the_same_in_every_variant() -> None:
-    found = variants("matrix: {chunker.size: [64, 128], store.kind: [exact, chroma]}")
-    assert len({setting_of(one, "dense").ranking_key for one in found}) == 4
-    assert len({setting_of(one, "whole").ranking_key for one in found}) == 2
-
-
-@pytest.mark.parametrize(
-    ("sweep", "fault"),
-    [
-        ("matrix:\n  chunker.size: [128, many]", "2:25: chunker.size is 'many'; it must be a whole number."),
-        (
-            "matrix:\n  chunker:\n    - {kind: fixed, sise: 3}",
-            "3:23: unknown key 'sise' in chunker. Did you mean 'size'? "
-            "Allowed here: kind, unit, tokenizer, measure, size, overlap.",
-        ),
-        ("matrix:\n  chunker: [fixed]", "2:15: chunker is 'fixed'; it must be a mapping of keys to values, like "
-                                        "{kind: fixed}."),
-        (
-            "include:\n  - {store: {kind: exact}}\n  - {store: {kind: exct}}",
-            "3:8: store.kind is 'exct'; it must be one of: chroma, exact, faiss, milvus, pgvector, qdrant. Did you "
-            "mean 'exact'?",
-        ),
-    ],
-)  # fmt: skip
-def test_what_validation_finds_is_told_where_the_sweep_has_the_value(sweep: str, fault: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        variants(sweep)
-    (found,) = caught.value.faults
-    assert f"{found.line - LINES}:{found.column}: {found.message}" == fault
 
 
 # The page.

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from sweeps import BASE, combined, faults_of, read, written
+from sweeps import combined, faults_of, read, written
 
 SHAPES = "an axis is a list of values, {range: [start, stop, step]}, or {between: [lowest, highest]}"
-SIZE_200 = {"chunker.size": 200}
 SECTIONS = "An axis reaches into chunker, context, embedder, store or retrievers."
 CHUNKER = "kind, unit, tokenizer, measure, size, overlap, separators, keep, preset"
 
@@ -116,15 +115,6 @@ def test_what_is_no_option_is_refused_where_the_sweep_has_its_value(key: str, me
     assert faults_of(f"include: [{{{key}: 1}}]") == [f"1:14: {message}"]
 
 
-def test_the_options_of_a_swept_kind_are_known() -> None:
-    assert faults_of("matrix: {store.kind: [exact, chroma], store.space: [ip]}") == []
-
-
-def test_options_below_options_are_known() -> None:
-    base = BASE.replace("retrievers:", "store: {kind: chroma}\nretrievers:")
-    assert faults_of("matrix: {store.hnsw.ef_search: [10, 20]}", base) == []
-
-
 def test_keys_that_overlap_in_one_combination_are_refused() -> None:
     sweep = """
 matrix:
@@ -140,11 +130,6 @@ include: [{embedder: {model: a}, embedder.model: ip}, {chunker: {kind: document}
         f"4:5: sweep.matrix.chunker.size, embedder.model: chunker.size and chunker {step}",
         f"5:36: sweep.include[0].embedder.model: embedder.model and embedder {step}",
     ]
-
-
-def test_a_key_that_only_begins_like_another_does_not_overlap_with_it() -> None:
-    base = BASE.replace("retrievers:", "retrievers:\n  den: {kind: dense}")
-    assert faults_of("matrix: {retrievers.den: [{kind: dense, top_k: 3}], retrievers.dense.top_k: [1, 2]}", base) == []
 
 
 # Values.
@@ -181,41 +166,8 @@ exclude: [{chunker.overlap: 10}, {chunker.size: 200, chunker.overlap: 30}, {seed
     ]
 
 
-def test_two_entries_of_exclude_may_meet() -> None:
-    sweep = (
-        "matrix: {chunker.size: [1, 2], chunker.overlap: [0, 1]}\nexclude: [{chunker.size: 1}, {chunker.overlap: 0}]"
-    )
-    assert faults_of(sweep) == []
-
-
 def test_a_sweep_whose_combinations_are_all_excluded_is_refused_unless_others_are_included() -> None:
     sweep = "matrix: {chunker.size: [1, 2]}\nexclude: [{chunker.size: 1}, {chunker.size: 2}]"
     message = "sweep.exclude drops every combination of the matrix; there is nothing to run."
     assert faults_of(sweep) == [f"2:3: {message}"]
     assert faults_of(sweep + "\ninclude: [{chunker.size: 300}]") == []
-
-
-def test_a_combination_may_be_included_that_may_not_be_drawn() -> None:
-    sweep = """
-matrix: {chunker.size: [100, 200, 300]}
-include: [{chunker.size: 200}]
-sample: 1
-"""
-    assert faults_of(sweep) == []
-    for seed in range(9):
-        made = combined(read(written(sweep)), seed)
-        assert SIZE_200 in [dict(one.values) for one in made]
-        assert len(made) == len({one.identity for one in made}) <= 2
-
-
-def test_faults_between_the_parts_are_told_at_once() -> None:
-    sweep = """
-matrix:
-  chunkr.size: [1]
-  "chunker.size, chunker.overlap": [3]
-"""
-    assert [fault.partition(": ")[0] for fault in faults_of(sweep)] == ["2:5", "3:39"]
-
-
-def test_a_variable_is_a_value_like_others() -> None:
-    assert read(written("matrix: {embedder.model: [a]}\nsample: ${N}", N="4")).sample == 4

@@ -13,7 +13,6 @@ import pytest
 from experiments import Experiment, write_experiment
 from filled_collections import Stored, faiss
 from ragtrial import run_experiment
-from ragtrial.pipeline.run import RunOptions
 from ragtrial.rankings import Floats
 from ragtrial.report.model import Report
 from ragtrial.report.rows import read_rows
@@ -171,24 +170,3 @@ def test_the_vectors_are_read_once_and_the_audit_is_kept(tmp_path: Path) -> None
     assert len(list((made.workspace / "collections").glob("[!.]*"))) == 1
     # Exact search does not depend on how widely the engine searches.
     assert len([name for kind, name in made.stages() if kind == "rankings"]) == 3
-
-
-def test_a_large_collection_is_audited_only_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtrial.pipeline.results.AUDITED_BELOW", ITEMS)
-    made = experiment(tmp_path, hnsw(tmp_path / "index", VECTORS, links=2, ef=TOP_K))
-    assert run_experiment(made.config()).settings[0].audit is None
-    assert run_experiment(made.config(), RunOptions(audit=True)).settings[0].audit is not None
-
-
-def test_passages_are_audited_by_where_they_are(tmp_path: Path) -> None:
-    queries = [
-        {**one, "relevant_docs": [{"doc": NAMES[number], "start": 0, "end": 8}]} for number, one in enumerate(QUERIES)
-    ]
-    made = experiment(tmp_path, hnsw(tmp_path / "index", VECTORS, links=2, ef=TOP_K), queries)
-    report = run_experiment(made.config("evaluators.unit=span"))
-    assert report.settings[0].audit is not None
-    expected = shares(found_by(report), nearest(range(ITEMS)))
-    assert report.settings[0].audit.overlap == pytest.approx(np.mean(expected))
-    assert report.settings[0].audit.lost["hit_rate@10"] == pytest.approx(
-        hit_rates(nearest(range(ITEMS))) - hit_rates(found_by(report))
-    )

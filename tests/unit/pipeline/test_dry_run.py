@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from experiments import Experiment, python, write_experiment
 from ragtrial.config.settings import settings_of
-from ragtrial.errors import InputError
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.dry_run import DryRun, PlannedStage, changes, describe_change
+from ragtrial.pipeline.dry_run import DryRun, PlannedStage, describe_change
 from ragtrial.pipeline.latency_stage import latency_warnings
 from ragtrial.pipeline.run import Run
-from ragtrial.pipeline.text_stages import embedder_names, estimated_chunks
+from ragtrial.pipeline.text_stages import estimated_chunks
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, QueryColumns, SettingPart
-from ragtrial.views.dry_run_lines import plan_json, plan_lines, total_lines
+from ragtrial.views.dry_run_lines import plan_lines, total_lines
 from ragtrial.views.report_tables import cost_table
 
 pytestmark = pytest.mark.slow
@@ -180,19 +176,6 @@ def test_a_plan_imports_neither_torch_nor_chroma(experiment: Experiment) -> None
     assert said.stdout.splitlines()[-1] == "[]", said.stderr
 
 
-def test_each_piece_of_work_is_there_once_with_the_settings_that_need_it(finished: Experiment) -> None:
-    nodes = {(node.kind, node.what): node.settings for node in plan_of(finished).stages}
-    assert nodes["chunks", "recursive 90/0"] == ("dense", "exact", "hybrid", "twice")
-    assert nodes["index", "chroma space=cosine"] == ("dense", "hybrid", "twice")
-    assert [node.kind for node in plan_of(finished).stages].count("chunks") == 1
-
-
-def test_parts_whose_rankings_nobody_needs_are_not_planned(finished: Experiment) -> None:
-    assert ("rankings", "bm25 (bm25)") not in {(node.kind, node.what) for node in plan_of(finished).stages}
-    other = plan_of(finished, "retrievers.hybrid.rank_constant=9")
-    assert ("rankings", "bm25 (bm25)") in {(node.kind, node.what) for node in other.stages}
-
-
 def test_as_many_rankings_are_planned_as_a_run_makes(tmp_path: Path) -> None:
     """Those of a part that is asked other wordings are others; those in batches of another size are not."""
     batches = {"kind": "custom", "function": "embedding:embed", "batch_size": 2}
@@ -223,26 +206,6 @@ def test_of_several_like_it_a_stage_is_compared_with_one_that_no_setting_uses_an
     assert whys(plan)["chunks", "recursive 120/0"] == "chunker.size changed from 90 to 120"
 
 
-def test_a_file_of_rankings_that_changed_is_told_rather_than_the_path_of_another(tmp_path: Path) -> None:
-    retrievers = {"filed": {"kind": "run_file", "path": "first.trec", "top_k": 3}}
-    experiment = write_experiment(tmp_path, retrievers=retrievers)
-    query = json.loads((experiment.folder / "prompt_queries.json").read_text())["queries"][0]["id"]
-    for name, score in (("first", 1), ("second", 2)):
-        (experiment.folder / f"{name}.trec").write_text(f"{query} Q0 bread/rye.md 1 {score} x\n")
-    run_experiment(experiment.config())
-    second = experiment.folder / "second.trec"
-    run_experiment(experiment.config(f"retrievers.filed.path={second}"))
-    (experiment.folder / "first.trec").write_text(f"{query} Q0 bread/rye.md 1 3 x\n")
-    assert whys(plan_of(experiment))["rankings", "filed (run_file)"] == "retriever files changed"
-
-
-def test_a_plan_says_where_what_it_cannot_find_is_named(tmp_path: Path) -> None:
-    retrievers = {"mine": {"kind": "custom", "function": "nowhere:search", "top_k": 3}}
-    experiment = write_experiment(tmp_path, retrievers=retrievers)
-    with pytest.raises(InputError, match=r"^\S+:\d+:\d+: setting 'mine': there is no module 'nowhere': "):
-        plan_of(experiment)
-
-
 def test_texts_that_the_cache_has_are_not_to_do_and_a_text_that_two_stages_need_is_embedded_once(
     finished: Experiment, tmp_path: Path
 ) -> None:
@@ -266,15 +229,6 @@ def test_time_is_told_once_the_machine_has_done_such_work(tmp_path: Path) -> Non
     after = plan_of(experiment, "chunker.size=120")
     assert after.unknown == 0
     assert after.seconds > 0
-
-
-@pytest.mark.slow
-def test_a_model_that_is_not_there_is_refused_as_run_refuses_it(experiment: Experiment) -> None:
-    command = [sys.executable, "-m", "ragtrial", "plan", str(experiment.file), "--set", "embedder.function=gone:embed"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert said.returncode == 2
-    assert "gone" in said.stderr
-    assert "Traceback" not in said.stderr
 
 
 def test_the_command_prints_a_line_for_each_piece_of_work_within_80_columns(
@@ -301,37 +255,6 @@ def test_what_all_comes_to_names_what_is_not_known(tmp_path: Path) -> None:
     assert total_lines(plan_of(experiment)) == ["Nothing to do: all 5 stages are cached."]
 
 
-@pytest.mark.slow
-def test_json_has_every_stage_with_its_settings_and_why(experiment: Experiment) -> None:
-    command = [sys.executable, "-m", "ragtrial", "plan", str(experiment.file), "--json", "--set", "chunker.size=120"]
-    told_json: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    plan = plan_of(experiment, "chunker.size=120")
-    assert len(told_json["stages"]) == len(plan.stages) == told_json["cached"] + told_json["to_do"]
-    (chunks,) = (row for row in told_json["stages"] if row["stage"] == "chunks")
-    assert chunks["why"] == "chunker.size changed from 90 to 120"
-    assert chunks["settings"] == ["dense", "exact", "hybrid", "twice"]
-    assert chunks["status"] == "to do"
-    assert plan_json(plan)["stages"] == told_json["stages"]
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "expected"),
-    [
-        ({"a.b": 1}, {"a.b": 1}, []),
-        ({"a.b": 1, "documents": "x"}, {"a.b": 2, "documents": "y"}, ["a.b", "documents"]),
-        ({"embedder.model": "m", "embedder files": "x"}, {"embedder.model": "n", "embedder files": "y"},
-         ["embedder.model", "embedder files"]),
-        ({"embedder files": "x"}, {"embedder files": "y"}, ["embedder files"]),
-        ({"a.b": 1}, {}, ["a.b"]),
-        ({"a.b": 1}, {"a.b": True}, []),
-    ],
-)  # fmt: skip
-def test_what_differs_names_options_before_contents(
-    before: dict[str, Any], now: dict[str, Any], expected: list[str]
-) -> None:
-    assert changes(before, now) == expected
-
-
 def test_a_change_is_told_as_it_stands_in_the_config() -> None:
     assert describe_change("retriever.b", {"retriever.b": None}, {"retriever.b": 0.5}, "words") == (
         "retrievers.words.b changed from null to 0.5"
@@ -340,13 +263,6 @@ def test_a_change_is_told_as_it_stands_in_the_config() -> None:
         "store.hnsw.ef_search changed from nothing to 9"
     )
     assert describe_change("documents", {}, {}) == "documents changed"
-
-
-def test_an_embedder_is_named_by_its_options_one_by_one(finished: Experiment) -> None:
-    setting = settings_of(finished.config())[0][0]
-    names = embedder_names(setting)
-    assert names["embedder.kind"] == setting.embedder.kind
-    assert all(not isinstance(value, dict) for value in names.values())
 
 
 @pytest.mark.parametrize(

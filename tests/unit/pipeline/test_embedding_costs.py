@@ -14,7 +14,7 @@ from ragtrial.cache.sharing import SharedCache
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.cache.vectors import VectorCache, text_keys
 from ragtrial.cache.workspace import Workspace
-from ragtrial.components.batching import Meter, Spent
+from ragtrial.components.batching import Meter
 from ragtrial.errors import RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.schema import CostsPart
@@ -112,16 +112,6 @@ def test_what_was_embedded_before_a_failure_counts_after_it(tmp_path: Path) -> N
     assert seconds_of(experiment) > before.sum()
 
 
-def test_vectors_of_before_costs_were_kept_have_none(tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path / "first")
-    seconds_of(experiment)
-    with VectorCache(cache_of(experiment)) as cache:
-        keys = cache.keys()[:1]
-        cache.write(keys, cache.read(keys))
-    forget(experiment)
-    assert costs_of(experiment).embedding_seconds is None
-
-
 def test_a_batch_is_shared_out_by_length_and_no_time_is_counted_twice() -> None:
     billed = iter([10, 16, 16])
     meter = Meter(lambda: next(billed))
@@ -129,11 +119,3 @@ def test_a_batch_is_shared_out_by_length_and_no_time_is_counted_twice() -> None:
     assert first[:, 1].tolist() == [2.0, 4.0]
     assert first[1, 0] == pytest.approx(2 * first[0, 0])
     assert second[0, 1] == 0.0
-
-
-def test_equal_texts_cost_once(tmp_path: Path) -> None:
-    with VectorCache(tmp_path / "v.sqlite") as cache:
-        keys = text_keys(["a", "b"])
-        cache.write(keys, np.ones((2, 3), dtype=np.float32), np.array([[1.0, 5.0], [2.0, np.nan]]))
-        assert Spent.of(cache, keys[[0, 0, 0]]) == Spent(1.0, 5.0)
-        assert Spent.of(cache, keys[[0, 1, 0]]) == Spent(3.0, None)

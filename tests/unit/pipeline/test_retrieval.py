@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,14 +93,6 @@ def test_asking_ends_where_fewer_chunks_come_than_were_asked_for() -> None:
     assert found.dropped.tolist() == [3]
 
 
-def test_a_query_that_gets_fewer_than_it_asked_for_is_not_asked_again() -> None:
-    searcher = Searcher({"rare": [2], "none": []}, [0, 1, 2])
-    found = asked(searcher, ["rare", "none"], 2)
-    assert searcher.asked == [(["rare", "none"], 2)]
-    assert documents_of(found) == [[2], []]
-    assert found.read.tolist() == [1, 0]
-
-
 def test_a_retriever_that_gives_the_same_however_much_is_asked_for_is_asked_twice() -> None:
     class Stubborn(Searcher):
         def search(self, questions: Sequence[Question], depth: int) -> Candidates:
@@ -112,14 +103,6 @@ def test_a_retriever_that_gives_the_same_however_much_is_asked_for_is_asked_twic
     searcher = Stubborn({"any": [0, 1, 2, 3]}, [0, 0, 0, 0, 1])
     assert documents_of(asked(searcher, ["any"], 2)) == [[0]]
     assert [depth for _, depth in searcher.asked] == [2, 4]
-
-
-@pytest.mark.parametrize("queries", [[], ["any"]])
-def test_without_chunks_nothing_is_found(queries: list[str]) -> None:
-    found = asked(Searcher({"any": []}, []), queries, 4)
-    assert found.rankings.codes.shape == (len(queries), 4)
-    assert documents_of(found) == [[] for _ in queries]
-    assert found.read.tolist() == [0 for _ in queries]
 
 
 @st.composite
@@ -152,20 +135,6 @@ def test_documents_are_those_of_the_whole_ranking_collapsed_and_then_cut(
         assert np.isnan(scores[len(best) :]).all()
 
 
-@given(searches())
-def test_chunks_are_read_down_to_the_one_that_brings_the_last_document(
-    search: tuple[list[int], dict[str, list[int]], int],
-) -> None:
-    owners, rankings, top_k = search
-    found = asked(Searcher(rankings, owners), list(rankings), top_k)
-    for index, chunks in enumerate(rankings.values()):
-        read = int(found.read[index])
-        seen = {owners[chunk] for chunk in chunks[:read]}
-        assert found.dropped[index] == read - len(seen)
-        before = {owners[chunk] for chunk in chunks[: read - 1]}
-        assert (len(seen), len(before)) == (top_k, top_k - 1) or (read == len(chunks) and len(seen) < top_k)
-
-
 @given(searches(), st.integers(0, 8), st.integers(0, 12))
 def test_what_is_cut_from_the_deepest_is_what_is_found_at_that_depth(
     search: tuple[list[int], dict[str, list[int]], int], units: int, candidates: int
@@ -181,19 +150,6 @@ def test_what_is_cut_from_the_deepest_is_what_is_found_at_that_depth(
         assert rows_of(one.candidates.rankings.codes) == [row[: demand.candidates] for row in rankings.values()]
     if demand.units:
         assert deep.read.tolist() == own.read.tolist()
-
-
-@given(searches())
-def test_rankings_that_are_whole_are_scored_as_if_they_had_been_asked_for(
-    search: tuple[list[int], dict[str, list[int]], int],
-) -> None:
-    owners, rankings, top_k = search
-    searcher, demand = Searcher(rankings, owners), Depth(units=top_k)
-    asked_for = ranked(searcher, list(rankings), demand)
-    whole = searcher.search([Question(query) for query in rankings], len(owners))
-    made = retrieve(lambda *_: whole, list(map(Question, rankings)), demand, "document", is_whole=True)
-    assert documents_of(made) == documents_of(asked_for)
-    assert made.read.tolist() == asked_for.read.tolist()
 
 
 def test_what_is_skipped_at_any_depth_stays_skipped_and_facts_are_of_the_first_search() -> None:

@@ -74,18 +74,6 @@ def found(report: dict[str, Any], name: str) -> list[list[ReportHit]]:
     return list(hits_of(load_report(folder), name).values())
 
 
-def test_the_report_says_that_passages_were_found_and_by_which_formulas(report: dict[str, Any]) -> None:
-    assert report["unit"] == "span"
-    assert report["metrics"]["precision@2"]["formula"] == "chunks among the first k that overlap a relevant passage / k"
-    assert report["metrics"]["recall@2"]["counted"] == (
-        "queries with at least one relevant passage (relevant: grade 1 and above)"
-    )
-    assert [name for name in report["metrics"] if name.startswith("span_")] == [
-        "span_recall@1", "span_recall@2", "span_precision@1", "span_precision@2", "span_iou@1", "span_iou@2",
-        "span_precision_ceiling",
-    ]  # fmt: skip
-
-
 def test_chunks_are_ranked_and_not_collapsed(report: dict[str, Any]) -> None:
     """Each document of 53 or 52 characters is cut at 24 and 48."""
     words, whole = setting(report, "words"), setting(report, "whole")
@@ -159,13 +147,6 @@ def test_show_tells_what_became_of_each_passage(config: Path, report: dict[str, 
     assert words["passages"][0]["found"] == 1
 
 
-def test_the_table_shows_characters_and_the_size_of_contexts(config: Path, capsys: Capture) -> None:
-    ragtrial(capsys, "run", str(config))
-    shown = ragtrial(capsys, "show", "latest")
-    assert "span_recall@2  span_precision@2  judged@2  span_iou@2" in shown.out
-    assert "context in characters  @1   @2   @4" in shown.out
-
-
 def test_a_label_without_a_quote_speaks_of_the_whole_document_and_that_is_said(config: Path, capsys: Capture) -> None:
     labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": [{"doc": "hours.txt"}]}]}
     (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
@@ -193,13 +174,6 @@ def test_results_that_are_handed_in_score_as_those_of_a_run(config: Path, report
         assert means == pytest.approx(reported)
 
 
-def test_what_chunks_would_allow_is_not_known_of_given_results_however_queries_are_counted(config: Path) -> None:
-    config.write_text(CONFIG.replace("unit: span,", "unit: span, no_relevant: zero,"))
-    for _, means in results_of(RetrievalEvaluator(load_config(config))):
-        assert means["span_precision_ceiling"] is None
-        assert means["recall@2"] is not None
-
-
 def test_a_chunk_that_is_handed_in_twice_counts_once(config: Path) -> None:
     hit = Hit("hours.txt", 1.0, None, 24, 48)
     given = ExperimentResults("mine", (QueryResult("q1", (hit, hit, Hit("unknown.txt", 0.5, None, 0, 9))),))
@@ -207,16 +181,6 @@ def test_a_chunk_that_is_handed_in_twice_counts_once(config: Path) -> None:
     assert scored.results[0].evaluations["precision@2"] == 1 / 2
     assert scored.results[0].evaluations["span_precision@2"] == pytest.approx(22 / (24 + 9))
     assert scored.results[1].evaluations["recall@2"] == 0
-
-
-def test_results_that_do_not_say_where_chunks_are_cannot_be_scored_by_passages(config: Path) -> None:
-    given = ExperimentResults("mine", (QueryResult("q1", (Hit("hours.txt"), Hit("prices.txt", start=0, end=3))),))
-    with pytest.raises(LabelsError) as caught:
-        RetrievalEvaluator(load_config(config)).run([given])
-    assert str(caught.value) == (
-        "results of 'mine' have a hit of 'hours.txt' with start None and end None; under unit: span a hit must say "
-        "which characters of the document's normalised text it has (0 to 53 in this document)."
-    )
 
 
 @pytest.mark.parametrize(("start", "end"), [(9, 4), (-5, 4), (40, 54)])
@@ -228,13 +192,6 @@ def test_given_chunks_that_no_document_has_are_refused(config: Path, start: int,
         f"results of 'mine' have a hit of 'hours.txt' with start {start} and end {end}; under unit: span a hit must "
         "say which characters of the document's normalised text it has (0 to 53 in this document)."
     )
-
-
-def test_a_search_returns_the_chunks_that_a_run_ranks(config: Path, report: dict[str, Any], capsys: Capture) -> None:
-    searched = ragtrial(capsys, "search", str(config), "shop closes six", "--setting", "words", "--json").json
-    hits = found(report, "words")[0]
-    assert [hit["start"] for hit in searched["hits"]] == [hit.start for hit in hits]
-    assert len({hit.doc for hit in hits}) < len(hits)
 
 
 def test_rankings_of_chunks_are_scored_and_written_as_documents_only_when_that_is_asked_for(
@@ -251,30 +208,6 @@ def test_rankings_of_chunks_are_scored_and_written_as_documents_only_when_that_i
     assert written == list(dict.fromkeys(hits))
 
 
-def test_a_whole_document_is_found_whole_whatever_white_space_it_ends_with(config: Path, capsys: Capture) -> None:
-    (config.parent / "documents" / "hours.txt").write_text(f"\n {DOCUMENTS['hours.txt']}\n\n")
-    labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": [{"doc": "hours.txt"}]}]}
-    (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
-    outcome = ragtrial(capsys, "run", str(config), "--json", "--set", "evaluators.span_coverage=1.0")
-    scores = setting(json.loads(Path(outcome.json["report"]).read_text()), "whole")["scores"]
-    assert (scores["recall@2"]["mean"], scores["span_recall@2"]["mean"]) == (1, 1)
-
-
-def test_a_chunk_of_a_title_alone_has_no_grade_in_the_report_nor_where_it_is_shown(
-    config: Path, capsys: Capture
-) -> None:
-    config.write_text(CONFIG.replace("corpus: documents", "corpus: corpus.jsonl"))
-    rows = [{"_id": "t", "title": "shop", "text": ""}, {"_id": "a", "text": "the shop opens"}]
-    (config.parent / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": [{"doc": "t"}, {"doc": "a"}]}]}
-    (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
-    outcome = ragtrial(capsys, "run", str(config), "--json")
-    (reported,) = found(json.loads(Path(outcome.json["report"]).read_text()), "whole")
-    shown = ragtrial(capsys, "show", "latest", "--query", "q", "--setting", "whole", "--json").json[0]["hits"]
-    assert [(hit.doc, hit.grade) for hit in reported] == [("t", None), ("a", 1)]
-    assert [(hit["doc"], hit["grade"]) for hit in shown] == [("t", None), ("a", 1)]
-
-
 def test_labels_of_documents_without_text_are_never_found(config: Path, capsys: Capture) -> None:
     (config.parent / "documents" / "empty.txt").write_text(" \n")
     given = [{"doc": "empty.txt"}, {"doc": "hours.txt", "quote": "nine"}]
@@ -288,14 +221,6 @@ def test_labels_of_documents_without_text_are_never_found(config: Path, capsys: 
     codes = [warning["code"] for warning in report["warnings"]]
     assert "no-passage" in codes
     assert setting(report, "whole")["scores"]["recall@2"]["mean"] == 1 / 2
-
-
-def test_another_coverage_retrieves_nothing_again(config: Path, capsys: Capture) -> None:
-    ragtrial(capsys, "run", str(config))
-    again = ragtrial(capsys, "run", str(config), "--set", "evaluators.span_coverage=1.0", "-v")
-    assert again.code == 0
-    assert "retrieval" not in again.err
-    assert "embeddings" not in again.err
 
 
 @pytest.fixture

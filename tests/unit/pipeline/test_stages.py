@@ -241,26 +241,18 @@ CUT = {"chunks", "lengths", *EMBEDDED}
         pytest.param(touch_the_model, set(), id="touched files of the model"),
         pytest.param(append("model/README.md", b"new"), set(), id="the model's README"),
         pytest.param(edit("config.yaml", '"device": "cpu"', '"device": null'), {"latency"}, id="device"),
-        pytest.param(option('"device": "cpu"', '"batch_size": 3'), set(), id="batch size"),
-        pytest.param(edit("config.yaml", '"dense": {', '"other": {'), set(), id="name of the setting"),
         pytest.param(option('"device": "cpu"', '"max_length": 64'), set(), id="the length that the model declares"),
         pytest.param(option('"device": "cpu"', '"query_prefix": ""'), set(), id="the prefix that the model declares"),
         pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_search": 100}'), set(), id="a default"),
         pytest.param(other_weights, EMBEDDED, id="weights"),
-        pytest.param(append("model/1_Pooling/config.json", b" "), EMBEDDED, id="configuration of the model"),
         pytest.param(append("model/tokenizer.json", b" "), CUT, id="tokenizer"),
         pytest.param(option('"device": "cpu"', '"max_length": 32'), EMBEDDED, id="maximum length"),
         pytest.param(option('"device": "cpu"', '"precision": "bfloat16"'), EMBEDDED, id="precision"),
-        pytest.param(option('"device": "cpu"', '"normalize": false'), EMBEDDED, id="normalisation"),
         pytest.param(option('"device": "cpu"', '"document_prefix": "d: "'), CUT - {"chunks"}, id="prefix of documents"),
         pytest.param(option('"device": "cpu"', '"query_prefix": "q: "'), {"rankings", "latency"}, id="query prefix"),
         pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 2'), {"latency"}, id="less top_k"),
         pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 4'), {"rankings", "latency"}, id="more top_k"),
-        pytest.param(edit("prompt_queries.json", "coffee?", "tea?"), {"rankings"}, id="a query"),
-        pytest.param(option('"kind": "chroma"', '"space": "ip"'), INDEXED, id="space"),
         pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_search": 99}'), INDEXED, id="ef_search"),
-        pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_construction": 99}'), INDEXED, id="ef_construction"),
-        pytest.param(option('"kind": "chroma"', '"hnsw": {"max_neighbors": 9}'), INDEXED, id="max_neighbors"),
     ],
 )
 def test_each_stage_hashes_what_changes_it_and_nothing_else(
@@ -290,30 +282,6 @@ def test_a_newer_version_of_a_part_makes_again_what_it_made(
     monkeypatch.setattr(place, 999)
     run(experiment)
     assert {kind for kind, _ in experiment.stages() - stages} == made_again
-
-
-@pytest.mark.slow
-def test_the_number_of_threads_makes_nothing_again(with_model: Experiment, tmp_path: Path) -> None:
-    experiment = Experiment(shutil.copytree(with_model.folder, tmp_path / "elsewhere"))
-    stages = experiment.stages()
-    done = python(RUN, experiment.file, OMP_NUM_THREADS="2", TOKENIZERS_PARALLELISM="true")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert experiment.stages() == stages
-
-
-def test_another_kind_of_chunker_cuts_other_chunks(tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path)
-    names = set()
-    for chunker in ("{kind: document}", "{kind: fixed, size: 90, overlap: 0, unit: characters}"):
-        names.add(made_of(experiment, (), f"chunker={chunker}").chunks().name)
-    assert len({*names, made_of(experiment).chunks().name}) == 3
-
-
-def test_a_setting_that_searches_exactly_has_no_stage_that_an_approximate_one_needs(experiment: Experiment) -> None:
-    found = rankings(experiment, QUESTIONS)
-    assert found.audited is None
-    assert found.index == {"kind": "exact", "space": "cosine", "vectors": len(found.chunks)}
-    assert [path.name for path in experiment.stage("indexes").iterdir()] == ["stage.json"]
 
 
 def test_another_tokenizer_cuts_other_chunks_and_another_model_with_the_same_one_does_not(
@@ -415,37 +383,6 @@ def test_settings_that_share_chunks_and_embeddings_make_them_once(tmp_path: Path
 
 def embedder(**options: object) -> dict[str, object]:
     return {"kind": "custom", "function": "embedding:embed", **options}
-
-
-def test_equal_settings_are_run_once_and_that_is_said(tmp_path: Path) -> None:
-    retrievers = {
-        "plain": {"kind": "dense", "top_k": 3},
-        "same": {"kind": "dense", "top_k": 3, "store": {"kind": "exact", "space": "cosine"}},
-        "other": {"kind": "dense", "top_k": 4},
-        "again": {"kind": "dense", "top_k": 3},
-    }
-    experiment = write_experiment(tmp_path, retrievers=retrievers)
-    report = run(experiment)
-    assert [setting.name for setting in report.settings] == ["plain", "other"]
-    assert [warning.message for warning in report.warnings if warning.code == "equal-settings"] == [
-        "setting 'same' is the same as 'plain'; it is run and shown once, as 'plain'.",
-        "setting 'again' is the same as 'plain'; it is run and shown once, as 'plain'.",
-    ]
-
-
-def test_what_a_setting_does_not_say_comes_from_the_config(tmp_path: Path) -> None:
-    own = {
-        "chunker": {"kind": "document"},
-        "embedder": embedder(version="2"),
-        "store": {"kind": "exact", "space": "ip"},
-    }
-    retrievers = {"plain": {"kind": "dense"}, "own": {"kind": "dense", **own}}
-    config = write_experiment(tmp_path, retrievers=retrievers).config("evaluators={}")
-    plain, special = settings_of(config)[0]
-    assert (plain.chunker, plain.embedder, plain.store) == (config.chunker, config.embedder, config.store)
-    assert special.chunker.kind == "document"
-    assert special.embedder.fingerprint_parts()["version"] == "2"
-    assert special.store.space == "ip"
 
 
 # What is finished is not lost.
@@ -556,15 +493,6 @@ def test_the_nearest_chunks_are_found_and_collapsed_to_their_documents(experimen
         assert [found.chunks.library.ids[code] for code in codes] == expected
 
 
-def test_documents_that_tie_are_ranked_by_id_whatever_order_they_are_read_in(tmp_path: Path) -> None:
-    names = ["b", "a", "d", "c"]
-    rows = "".join(json.dumps({"_id": name, "text": "the same text"}) + "\n" for name in names)
-    queries = [{"id": "1", "text": "the same text", "relevant_docs": [{"doc": "a"}]}]
-    experiment = write_experiment(tmp_path, {"corpus.jsonl": rows}, queries)
-    found = rankings(experiment, ["the same text"], "dataset.corpus=" + str(tmp_path / "documents" / "corpus.jsonl"))
-    assert [found.chunks.library.ids[code] for code in found.ranked.rankings.codes[0]] == ["a", "b", "c"]
-
-
 def test_a_corpus_without_any_text_finds_nothing(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path, {"empty.txt": "", "white.txt": " \n\n "})
     for store in ("exact", "chroma"):
@@ -596,10 +524,6 @@ def test_long_texts_are_counted_without_embedding_any(experiment: Experiment, mi
 
 
 # How long it takes.
-
-
-def test_latency_is_not_measured_unless_it_is_asked_for(experiment: Experiment) -> None:
-    assert rankings(experiment, QUESTIONS).latency is None
 
 
 def test_latency_asks_the_model_for_each_query_alone_and_after_warming_up(experiment: Experiment) -> None:
@@ -698,37 +622,6 @@ def test_tokens_cannot_be_asked_of_a_model_without_a_tokenizer(tiny_model: Path,
         "chunker.tokenizer: words."
     )
     assert str(caught.value).endswith(f"config.yaml:22:3: setting 'dense': {message}")
-
-
-def test_a_later_setting_that_cannot_count_tokens_is_refused_before_the_first_is_run(
-    tiny_model: Path, tmp_path: Path
-) -> None:
-    model = tmp_path / "model"
-    shutil.copytree(tiny_model, model)
-    (model / "tokenizer.json").unlink()
-    experiment = write_experiment(tmp_path / "kitchen")
-    own = f"embedder: {{kind: sentence-transformer, model: {model}}}, chunker: {{kind: fixed, size: 9, overlap: 0}}"
-    with pytest.raises(ModelNotFoundError, match="tokens cannot be counted"):
-        run_experiment(experiment.config(f"retrievers.later={{kind: dense, {own}}}"))
-    assert experiment.embedded() == []
-
-
-def test_latency_is_measured_when_it_is_asked_for_later_and_nothing_is_retrieved_again(tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path)
-    before = run_experiment(experiment.config("latency=false")).settings[0]
-    made = experiment.stages()
-    after = run_experiment(experiment.config("latency=true")).settings[0]
-    assert (before.latency, after.latency is not None) == (None, True)
-    assert {kind for kind, _ in experiment.stages() - made} == {"latency"}
-
-
-def test_how_many_texts_are_too_long_follows_the_limit_that_is_set_now(tiny_model: Path, tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path)
-    tokenizer = f"embedder.tokenizer_model={tiny_model}"
-    limits = (f"{tokenizer}", "embedder.max_length=5"), (f"{tokenizer}",), (f"{tokenizer}", "embedder.max_length=4000")
-    counts = [run_experiment(experiment.config(*limit)).settings[0].counts["chunks_too_long"] for limit in limits]
-    assert counts[0]
-    assert counts[1:] == [None, 0]
 
 
 @pytest.mark.slow

@@ -46,8 +46,3 @@ def test_without_endpoints_nothing_is_paid_and_without_a_price_nobody_knows(
 ) -> None:
     one = setting(parameters)
     assert (one.cost("embedding_cost"), one.cost("query_cost")) == (embedding, query)
-
-
-def test_what_was_run_elsewhere_has_no_known_costs() -> None:
-    one = setting().model_copy(update={"costs": None, "latency": None})
-    assert [one.cost(name) for name in COSTS] == [None] * len(COSTS)

@@ -36,26 +36,6 @@ def test_a_report_is_one_line(report: Report) -> None:
     assert repr(report) == str(report) == f"Report('small', 2 settings, 2 queries, ndcg@3: {best} 1.000)"
 
 
-def test_a_report_without_any_value_is_one_line_too(report: Report) -> None:
-    undefined = report.settings[0].scores["ndcg@3"].model_copy(update={"mean": None, "n": 0})
-    scores = {**report.settings[0].scores, "ndcg@3": undefined}
-    setting = report.settings[0].model_copy(update={"scores": scores})
-    assert repr(report.model_copy(update={"settings": [setting]})) == (
-        "Report('small', 1 setting, 2 queries, ndcg@3: no value)"
-    )
-    assert (
-        repr(report.model_copy(update={"settings": []})) == "Report('small', 0 settings, 2 queries, ndcg@3: no value)"
-    )
-
-
-def test_a_comparison_and_its_parts_are_one_line_each(report: Report) -> None:
-    comparison = compare(report, baseline="bm25")
-    shown = "No ranking yet: 2 scored questions; a ranking needs 10."
-    assert repr(comparison) == f"Comparison(2 settings, 2 questions, ndcg@3. {shown})"
-    first = comparison.comparisons[0]
-    assert repr(first) == f"ComparisonPart('dense' against 'bm25', ndcg@3: {first.difference:+.4f}, {first.verdict})"
-
-
 def test_whatever_is_in_a_report_labels_or_results_is_short(folder: Path, report: Report) -> None:
     labels = load_prompt_queries(folder / "prompt_queries.json")
     evaluator = RetrievalEvaluator(load_config(folder / "experiment.yaml"), labels)
@@ -79,13 +59,6 @@ def test_a_report_is_a_table_in_a_notebook(report: Report) -> None:
     assert table.startswith(f"<table><caption>small, run {report.run_id}</caption><tr><th>setting</th><th>ndcg@3</th>")
     assert table.count("<tr>") == 3
     assert "<td>1.0000</td>" in table
-
-
-def test_a_comparison_is_a_table_in_a_notebook(report: Report) -> None:
-    table = compare(report, baseline="bm25")._repr_html_()
-    assert "<th>setting</th><th>against</th><th>difference</th><th>from</th><th>to</th><th>verdict</th>" in table
-    assert "<td>dense</td><td>bm25</td>" in table
-    assert table.count("<tr>") == 2
 
 
 def test_a_table_shows_what_looks_like_html_as_text_and_says_how_many_rows_it_leaves_out() -> None:

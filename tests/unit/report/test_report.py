@@ -6,7 +6,6 @@ import gzip
 import json
 import math
 import shutil
-import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,7 +23,6 @@ from ragtrial.errors import ReportError, RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import OTHER_BYTES, Report, load_report, report_schema, write_report
 from ragtrial.report.rows import read_rows
-from ragtrial.report.schema import LatencyPart
 
 RECIPES = {
     **DOCUMENTS,
@@ -86,76 +84,6 @@ def test_a_report_is_a_folder_named_after_experiment_and_run(written: Written) -
     assert (written.folder / "config.yaml").read_bytes() == written.experiment.file.read_bytes()
 
 
-def test_the_report_has_these_parts(written: Written) -> None:
-    assert list(written.report) == [
-        "schema_version",
-        "experiment",
-        "run_id",
-        "parent",
-        "config",
-        "dataset",
-        "unit",
-        "span_coverage",
-        "relevance_threshold",
-        "search",
-        "primary_metric",
-        "scored",
-        "metrics",
-        "prompt",
-        "queries",
-        "settings",
-        "failures",
-        "warnings",
-        "environment",
-        "files",
-        "sizes",
-        "checksum",
-    ]
-    setting = written.report["settings"][0]
-    assert set(setting) == {
-        *("name", "fingerprint", "parameters", "scores", "counts", "index", "health", "audit", "timings"),
-        *("facts", "costs", "latency", "context", "budget", "per_query"),
-    }
-    assert set(setting["parameters"]) == {"retriever", "chunker", "context", "embedder", "store"}
-    graph = written.report["settings"][2]
-    assert set(setting["timings"]) == {"chunks", "embeddings", "index", "retrieval", "latency"}
-    assert set(graph["timings"]) == {*setting["timings"], "audit"}
-    known = {"vectors", "distinct_texts", "dimension", "zeros", "shortest", "longest"}
-    assert set(setting["health"]) == known
-    assert setting["audit"] is None
-    assert set(graph["audit"]) == {
-        "overlap", "lowest_overlap", "queries", "queries_that_differ", "repeats", "short_queries", "unreachable",
-        "lost", "use", "used",
-    }  # fmt: skip
-    assert list(graph["audit"]["lost"]) == list(graph["scores"])
-    assert set(setting["latency"]) == set(LatencyPart.model_fields)
-    assert set(setting["counts"]) == {
-        *("chunks", "chunks_too_long", "queries_too_long", "chunks_read", "chunks_collapsed"),
-        *("documents_kept", "queries_short", "queries_without_hits", "queries_skipped"),
-    }
-    assert set(setting["per_query"]) == {"evaluations", "short", "skipped", "collapsed", "passages"}
-    assert setting["per_query"]["passages"] is None
-    assert setting["budget"] is None
-    assert [one["k"] for one in setting["context"]] == [3, 10, 25]
-    assert set(setting["context"][0]) == {"k", "characters", "tokens"}
-
-
-def test_the_head_says_what_was_run_on_what(written: Written) -> None:
-    report = written.report
-    assert (report["schema_version"], report["experiment"], report["prompt"]) == (2, "kitchen", PROMPT)
-    assert report["config"] == json.loads(written.experiment.file.read_text(encoding="utf-8"))
-    dataset = report["dataset"]
-    assert (dataset["documents"], dataset["empty_documents"], dataset["queries"]) == (31, 1, 4)
-    assert report["primary_metric"] == "ndcg@10"
-    assert [query["id"] for query in report["queries"]] == ["rye", "keep", "smooth", "coffee"]
-    assert report["queries"][1]["relevant_docs"] == [
-        {"doc": "storage.txt", "relevance": 3, "spans": []},
-        {"doc": "soup/leek.md", "relevance": 0, "spans": []},
-    ]
-    assert [query["ordered"] for query in report["queries"]] == [False, False, True, False]
-    assert report["environment"]["packages"]["numpy"]
-
-
 def test_the_schema_describes_the_report(written: Written) -> None:
     schema = report_schema()
     Draft202012Validator.check_schema(schema)
@@ -165,37 +93,6 @@ def test_the_schema_describes_the_report(written: Written) -> None:
 
 def test_a_report_that_is_read_again_is_the_one_that_was_written(written: Written) -> None:
     assert load_report(written.folder).model_dump(mode="json") == written.report
-
-
-def test_every_metric_that_is_scored_is_explained(written: Written) -> None:
-    explained = written.report["metrics"]
-    for setting in written.settings():
-        assert list(setting["scores"]) == list(explained)
-        assert list(setting["per_query"]["evaluations"]) == list(explained)
-    for part in explained.values():
-        assert all(part[key] for key in ("formula", "family", "counted", "source"))
-
-
-def test_means_are_of_the_queries_that_have_a_value_and_n_counts_these(written: Written) -> None:
-    for setting in written.settings():
-        for metric, score in setting["scores"].items():
-            values = setting["per_query"]["evaluations"][metric]
-            present = [value for value in values if value is not None]
-            assert score["n"] == len(present)
-            assert score["mean"] == pytest.approx(statistics.fmean(present), abs=1e-12)
-
-
-def test_a_query_without_relevant_documents_has_no_values_and_one_that_is_no_order_has_no_overlap(
-    written: Written,
-) -> None:
-    for setting in written.settings():
-        values = setting["per_query"]["evaluations"]
-        names = [query["id"] for query in QUERIES]
-        assert {column[names.index("coffee")] for column in values.values()} == {None}
-        assert setting["scores"]["precision@3"]["n"] == 3
-        overlaps = zip(names, values["rbo(p=0.9)@10"], strict=True)
-        assert [name for name, value in overlaps if value is not None] == ["smooth"]
-        assert setting["scores"]["rbo(p=0.9)@10"]["n"] == 1
 
 
 def test_scores_are_not_rounded(written: Written) -> None:
@@ -227,13 +124,6 @@ def test_a_hit_has_its_grade_and_null_where_its_document_is_not_judged(written: 
             assert row["grades"] == [labels.get(doc) for doc in row["docs"]]
             seen |= set(row["grades"])
     assert {None, 0, 1, 2, 3} == seen
-
-
-def test_hits_are_ranked_by_their_scores(written: Written) -> None:
-    for setting in written.settings():
-        for row in written.rankings(setting["name"]).values():
-            assert sorted(row["scores"], reverse=True) == row["scores"]
-            assert len({len(row[name]) for name in ("docs", "chunks", "starts", "ends", "scores", "grades")}) == 1
 
 
 @pytest.mark.parametrize("column", ["short", "skipped", "collapsed", "passages", "evaluations"])
@@ -277,17 +167,6 @@ def test_the_texts_file_has_every_chunk_that_was_found_once_and_no_other(written
     assert {(row["chunk"], row["doc"], row["start"], row["end"]) for row in texts} == found
 
 
-def test_what_was_read_is_what_was_kept_and_what_was_collapsed_and_what_was_cut(written: Written) -> None:
-    by_name = {setting["name"]: setting["counts"] for setting in written.settings()}
-    assert by_name["whole"]["chunks"] == len(RECIPES)
-    assert (by_name["whole"]["chunks_read"], by_name["whole"]["chunks_collapsed"]) == (4 * TOP_K, 0)
-    small = by_name["small"]
-    assert small["chunks"] > len(RECIPES)
-    assert small["chunks_collapsed"] == sum(written.report["settings"][0]["per_query"]["collapsed"])
-    assert small["chunks_read"] >= small["documents_kept"] + small["chunks_collapsed"]
-    assert (small["chunks_too_long"], small["queries_too_long"]) == (None, None)
-
-
 def test_rankings_shorter_than_top_k_are_counted_and_said(written: Written) -> None:
     graph = written.report["settings"][2]
     assert (graph["counts"]["queries_short"], graph["counts"]["queries_without_hits"]) == (4, 0)
@@ -297,15 +176,6 @@ def test_rankings_shorter_than_top_k_are_counted_and_said(written: Written) -> N
     assert any("fewer than 40 hits for" in message for message in messages)
     assert "documents without text: 1; they are kept, and cannot be found by it." in messages
     assert len(messages) == len(set(messages))
-
-
-def test_the_index_is_described(written: Written) -> None:
-    small, _, graph = (setting["index"] for setting in written.settings())
-    assert small == {"kind": "exact", "space": "cosine", "vectors": written.report["settings"][0]["counts"]["chunks"]}
-    assert set(graph) == {"kind", "space", "hnsw", "vectors", "id", "bytes"}
-    assert graph["hnsw"] == {"ef_construction": 100, "max_neighbors": 16, "ef_search": 100}
-    assert graph["vectors"] == written.report["settings"][2]["counts"]["chunks"]
-    assert graph["bytes"] > 0
 
 
 @pytest.mark.slow
@@ -386,19 +256,6 @@ def test_a_report_of_a_newer_version_is_refused(written: Written, tmp_path: Path
         load_report(tmp_path)
     message = "is damaged, or of another version: schema_version: Input should be 2."
     assert str(caught.value) == f"{tmp_path / 'report.json'}: {message} {NEXT}"
-
-
-def test_a_report_with_what_only_a_newer_ragtrial_knows_is_refused_with_the_way_out(
-    written: Written, tmp_path: Path
-) -> None:
-    dataset = {**written.report["dataset"], "languages": ["en"]}
-    (tmp_path / "report.json").write_text(json.dumps({**written.report, "dataset": dataset}), encoding="utf-8")
-    with pytest.raises(ReportError) as caught:
-        load_report(tmp_path)
-    assert str(caught.value) == (
-        f"{tmp_path / 'report.json'}: is damaged, or of another version: dataset.languages: Extra inputs are not "
-        f"permitted. {NEXT}"
-    )
 
 
 SECRET = "tell-no-one-c0ffee"

@@ -38,14 +38,6 @@ def test_no_setting_is_run_twice_and_no_more_than_the_budget(method: str) -> Non
 
 
 @pytest.mark.parametrize("method", METHODS.names())
-def test_the_settings_of_the_config_are_tried_first(method: str) -> None:
-    engine = Recorded()
-    run = searched(method, engine)
-    assert engine.run[:2] == ["bm25", "dense"]
-    assert [trial.is_given for trial in run.trials[:3]] == [True, True, False]
-
-
-@pytest.mark.parametrize("method", METHODS.names())
 def test_the_same_seed_tries_the_same_settings_so_that_a_killed_search_goes_on(method: str) -> None:
     first, again = Recorded(), Recorded()
     searched(method, first)
@@ -117,16 +109,6 @@ def test_a_setting_whose_costs_are_not_known_is_beyond_the_limits() -> None:
     run = run_of("{settings: 5, within: {index_bytes: 100}}", Recorded({"index_bytes": None}))
     METHODS["random"](run)
     assert not any(trial.is_within for trial in run.trials)
-
-
-def test_no_setting_that_was_tried_is_drawn() -> None:
-    """Sizes of dense and values of bm25 on a grid that has those of the config."""
-    text = CONFIG.replace("{between: [0.5, 2.0]}", "[1.2, 1.5]").replace("[0.0, 0.5, 1.0]", "[0.5, 0.75]")
-    run = run_of("{settings: 100}", Recorded(), text=text)
-    drawn = [run.space.at(point) for point in run.draw(100)]
-    tried = {trial.setting.key for trial in run.trials}
-    assert tried.isdisjoint({setting.key for setting in drawn if setting is not None})
-    assert len(drawn) == 3 + 12 - 2
 
 
 class WithOtherHeldOut(Recorded):
