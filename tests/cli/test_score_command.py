@@ -52,11 +52,6 @@ def test_the_answer_has_means_with_their_n_and_queries_on_request(capsys: Captur
     }
 
 
-def test_trec_compat_counts_every_topic(capsys: Capture) -> None:
-    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "rr", "--json", "-q", "--trec-compat")
-    assert done.json["runs"][0]["scores"] == {"rr": {"mean": 0.375, "n": 4}}
-
-
 def test_a_person_sees_a_table_the_mismatch_and_where_the_time_went(capsys: Capture) -> None:
     done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "ndcg@10,rr,precision@2")
     assert done.out == (
@@ -166,30 +161,6 @@ def test_a_report_keeps_lines_that_only_trec_eval_reads(capsys: Capture) -> None
     rows = gzip.decompress(Path("kept/rankings/tags.jsonl.gz").read_bytes()).decode().splitlines()
     wanted = {"query": "q1", "docs": ["c", "x"], "grades": [2, None], "scores": [3.0, 2.0]}
     assert json.loads(rows[0]) == wanted
-
-
-def test_results_in_the_published_form_are_scored_by_labelled_passages(capsys: Capture) -> None:
-    """Queries by their texts, whatever their order; passages by their words; what stands twice counts once."""
-    passages = {"What is A?": ["A is first.", "Letters begin with A."], "What is B?": ["B is second."], "C?": ["c"]}
-    labels = [
-        {"id": number, "text": text, "relevant_docs": [{"doc": one} for one in known]}
-        for number, (text, known) in enumerate(passages.items(), 1)
-    ]
-    results = [
-        {"query": "What is B?", "contexts": ["x", "B is second.", "B  is second."], "prompt": "p", "response": "r"},
-        {"query": "What is A?", "contexts": ["A is\r\nfirst.", "y"], "prompt": "p", "evaluations": {"recall": 2.0}},
-    ]
-    Path("labels.json").write_text(json.dumps({"prompt": "{query}", "queries": labels}))
-    Path("results.json").write_text(json.dumps([{"results": results, "model": "llama", "parameters": [{"k": 5}]}]))
-    arguments = ("score", "results.json", "--labels", "labels.json", "--metrics", "recall@3,rr", "--json", "-q")
-    done = ragtrial(capsys, *arguments, "--per-query", "-")
-    (run,) = done.json["runs"]
-    assert run["name"] == "llama"
-    assert run["queries"] == {
-        "1": {"recall@3": 0.5, "rr": 1.0},
-        "2": {"recall@3": 1.0, "rr": 0.5},
-        "3": {"recall@3": 0.0, "rr": 0.0},
-    }
 
 
 def test_what_a_killed_run_left_of_a_report_goes_and_nothing_else(capsys: Capture) -> None:

@@ -74,31 +74,6 @@ def test_a_written_file_replaces_the_old_one_and_can_be_read_by_others(tmp_path:
     assert names_in(path.parent) == ["file"]
 
 
-@pytest.mark.slow
-def test_a_reader_always_finds_the_old_file_or_the_new_one(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    write_bytes(path, b"0" * 50_000)
-    code = """
-import sys
-from pathlib import Path
-path = Path(sys.argv[1])
-print("reading", flush=True)
-while True:
-    found = path.read_bytes()
-    if len(found) != 50_000 or len(set(found)) != 1:
-        sys.exit("a part of a file was read")
-    if found[:1] == b"9":
-        break
-"""
-    with python(code, path) as reader:
-        assert reader.stdout is not None
-        assert reader.stdout.readline() == "reading\n"
-        for number in range(400):
-            write_bytes(path, b"%d" % (number % 9) * 50_000)
-        write_bytes(path, b"9" * 50_000)
-        assert reader.wait(PATIENCE) == 0
-
-
 def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_bytes(path, b"old")
@@ -118,18 +93,6 @@ def test_a_new_folder_is_not_there_before_the_block_ends_and_whole_afterwards(tm
     assert (target / "sub" / "b").read_text() == "B"
     assert names_in(target.parent) == ["target"]
     assert target.stat().st_mode & 0o777 == 0o755
-
-
-@pytest.mark.parametrize("failure", [ValueError("broken"), KeyboardInterrupt(), SystemExit(3)])
-def test_a_failure_inside_the_block_leaves_nothing(tmp_path: Path, failure: BaseException) -> None:
-    def broken() -> None:
-        with new_folder(tmp_path / "target") as folder:
-            write_files(folder, {"a": "A"})
-            raise failure
-
-    with pytest.raises(type(failure)):
-        broken()
-    assert names_in(tmp_path) == []
 
 
 def test_a_folder_that_came_in_between_is_kept(tmp_path: Path) -> None:
@@ -179,13 +142,6 @@ def test_fingerprints_stay_what_they_were_so_that_a_workspace_outlives_an_upgrad
         fingerprint({"kind": "chunks", "size": [200, 0.5, None, True, "\u00e9"]}) == "3dde0e2f0523a2081343fb722a66e38a"
     )
     assert text_key("caf\u00e9").hex() == "9883c13e4279980fe3f262ea93047f84"
-
-
-def test_what_is_no_json_has_no_fingerprint() -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        fingerprint(float("nan"))
-    with pytest.raises(TypeError, match="not JSON serializable"):
-        fingerprint({"path": Path("x")})
 
 
 def test_the_digest_of_files_follows_bytes_and_paths_below_the_root(tmp_path: Path) -> None:
@@ -420,27 +376,6 @@ def test_of_a_batch_with_a_row_that_cannot_be_written_nothing_is(tmp_path: Path)
         assert cache.missing(keys_of(1, 5, 2)).all()
         cache.write(keys_of(1), vectors_of(1))
         assert np.array_equal(cache.read(keys_of(1)), vectors_of(1))
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "UPDATE vectors SET vector = zeroblob(16) WHERE key = ?",
-        "UPDATE vectors SET vector = substr(vector, 1, 12) WHERE key = ?",
-        "UPDATE vectors SET crc = crc + 1 WHERE key = ?",
-        "UPDATE vectors SET key = zeroblob(16) WHERE key = ?",
-    ],
-    ids=["other bytes", "shorter", "other sum", "under another key"],
-)
-def test_vectors_whose_bytes_are_not_what_was_written_are_dropped_and_no_others(tmp_path: Path, damage: str) -> None:
-    with VectorCache(tmp_path / "v.db") as cache:
-        cache.write(keys_of(1, 2, 3), vectors_of(1, 2, 3))
-        assert cache._connection.execute(damage, (text_key("2"),)).rowcount == 1
-        assert cache.drop_damaged() == 1
-        assert cache.missing(keys_of(1, 2, 3)).tolist() == [False, True, False]
-        assert len(cache) == 2
-        assert cache.drop_damaged() == 0
-        assert np.array_equal(cache.read(keys_of(3, 1)), vectors_of(3, 1))
 
 
 def test_a_batch_that_finds_the_disk_full_is_not_written_at_all_and_the_cache_goes_on(tmp_path: Path) -> None:

@@ -279,27 +279,6 @@ def test_scores_are_the_doubles_that_python_reads_bit_for_bit() -> None:
     assert wrong == []
 
 
-def test_scores_do_not_depend_on_the_locale() -> None:
-    import locale
-
-    before = locale.setlocale(locale.LC_NUMERIC)
-    try:
-        for name in ("de_DE.UTF-8", "fr_FR.UTF-8"):
-            try:
-                locale.setlocale(locale.LC_NUMERIC, name)
-            except locale.Error:
-                continue
-            break
-        else:
-            pytest.skip("this machine has no locale with decimal commas")
-        loaded, value = library(), ctypes.c_double()
-        assert loaded is not None
-        assert loaded.rt_score(b"1.00000000000000000001\n", 22, ctypes.byref(value)) == 0
-        assert value.value == 1.0
-    finally:
-        locale.setlocale(locale.LC_NUMERIC, before)
-
-
 @pytest.mark.slow
 def test_a_library_of_other_sources_is_not_used_and_the_log_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

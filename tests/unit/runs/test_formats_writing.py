@@ -7,7 +7,6 @@ import gzip
 import json
 import math
 import os
-import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -261,36 +260,3 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
     reader.join()
     assert read == [b"x\r\n1\r\n"]
     assert path.is_fifo()
-
-
-def test_a_row_of_one_empty_cell_is_still_a_row(tmp_path: Path) -> None:
-    write_table(tmp_path / "a.csv", {"x": ["", None, math.nan, "a"]})
-    assert (tmp_path / "a.csv").read_bytes() == b'x\r\n""\r\n""\r\n""\r\na\r\n'
-
-
-@pytest.mark.parametrize("name", ["no/such/a.csv", "file/a.csv", "no/a.parquet"])
-def test_no_folder_is_made_for_a_file(tmp_path: Path, name: str) -> None:
-    (tmp_path / "file").write_text("")
-    path = tmp_path / name
-    with pytest.raises(InputError) as caught:
-        write_table(path, {"x": [1]})
-    reason = f"cannot be written: there is no folder {path.parent}; make it, or name another place."
-    assert str(caught.value) == f"{path}: {reason}"
-    assert [one.name for one in tmp_path.iterdir()] == ["file"]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("rows", [1, 50_000])
-def test_a_standard_output_that_takes_nothing_is_told(tmp_path: Path, rows: int) -> None:
-    (tmp_path / "a.run").write_text("".join(f"q{row} Q0 d 1 0.5 t\n" for row in range(rows)))
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "ragtrial", "export", "a.run", "-"],
-            cwd=tmp_path,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            check=False,
-        )
-    assert done.returncode == 3
-    assert done.stderr == b"error: standard output: cannot be written: No space left on device.\n"

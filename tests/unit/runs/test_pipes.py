@@ -15,10 +15,7 @@ from typing import Any
 
 import pytest
 
-from ragtrial.errors import InputError, LabelsError, RunFileError
-from ragtrial.runs.formats.guessing import guess
-from ragtrial.runs.inputs import read_qrels
-from ragtrial.runs.streams import content_of
+from ragtrial.errors import LabelsError, RunFileError
 from ragtrial.scoring.score_runs import Scoring, score
 
 pytestmark = pytest.mark.slow
@@ -153,29 +150,3 @@ def test_gzip_data_are_unpacked_whatever_their_name(tmp_path: Path, name: str) -
     assert outcome(score(tmp_path / "q", tmp_path / name, "rr")) == outcome(score(grades(3), scores(3), "rr"))
     (tmp_path / name).write_bytes(gzip.compress(as_jsonl(3), mtime=0))
     assert score(tmp_path / "q", tmp_path / name, "rr").runs[0].counts.rows == 9
-
-
-@pytest.mark.parametrize("read", ["guess", "content", "lines", "score"])
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (gzip.compress(trec_qrels(9), mtime=0)[:-9],
-         "ends in the middle of its gzip data; it was cut off, fetch it again."),
-        (b"q1 0 d1 1\n",
-         "has no sound gzip data (Not a gzipped file (b'q1')); fetch it again, or name it without .gz."),
-    ],
-)  # fmt: skip
-def test_bad_gzip_files_are_told_alike_by_all_who_open_them(
-    tmp_path: Path, read: str, content: bytes, message: str
-) -> None:
-    readers: dict[str, Callable[[Path], object]] = {
-        "guess": lambda path: guess(path, "qrels"),
-        "content": lambda path: content_of(path, LabelsError),
-        "lines": lambda path: read_qrels(path, form="trec"),
-        "score": lambda path: score(path, {}, "rr"),
-    }
-    path = tmp_path / "a.gz"
-    path.write_bytes(content)
-    with pytest.raises(InputError) as caught:
-        readers[read](path)
-    assert str(caught.value) == f"{path}: {message}"
