@@ -125,12 +125,11 @@ class ChunkStage(Stage[Chunks]):
     def build(self, folder: Path, library: Library) -> None:
         chunker, tokenizer = self.chunker, self.resources.unit_tokenizer(self.setting)
         size = int(library.sizes.sum())
-        total, unit = (size, "bytes") if chunker.needs_embedder else (len(library), "documents")
 
         def embed(texts: Sequence[str], advance: Callable[[int], None]) -> Floats:
             return self.resources.embedder(self.setting.embedder.whole).embed_documents(texts, advance)
 
-        with self.resources.working("chunks", total, unit, self._rate, size) as progress:
+        with self.resources.working("chunks", len(library), "documents", self._rate, size) as progress:
             has_titles = self.setting.context.title
             cut(library, chunker, tokenizer, progress.advance, embed, has_titles=has_titles).write(folder)
 

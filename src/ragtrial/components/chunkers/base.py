@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest, file_digest
@@ -233,26 +234,6 @@ class Measure:
         return self.merged(list(pairwise([start, *dict.fromkeys(inside), end])))
 
 
-def merged_by_sums(
-    pieces: Sequence[Stretch], lengths: Sequence[int], size: int, overlap: int, join: int = 0
-) -> list[Stretch]:
-    """As ``Measure.merged``, but a stretch is as long as its pieces, each of a given length, are together.
-
-    Every two neighbours have ``join`` between them. That is how LangChain's text splitters count. Pieces of length 0 at
-    the end of a stretch are always repeated.
-    """
-    joined: list[Stretch] = []
-    first, total = 0, 0
-    for index, length in enumerate(lengths):
-        if index > first and total + length + join > size:
-            joined.append((pieces[first][0], pieces[index - 1][1]))
-            while total > overlap or (total > 0 and total + length + (join if first < index else 0) > size):
-                total -= lengths[first] + (join if index - first > 1 else 0)
-                first += 1
-        total += length + (join if first < index else 0)
-    return [*joined, (pieces[first][0], pieces[-1][1])] if pieces else joined
-
-
 def chunks_of(text: str, stretches: Iterable[Stretch]) -> list[Span]:
     """The stretches as spans without white space around them, except those that add nothing."""
     spans: list[Span] = []
@@ -283,67 +264,50 @@ def cut(
     """The chunks of every document, in order; lengths as ``tokenizer`` counts, in characters without one.
 
     With ``has_titles`` (titles are indexed) lengths count the title, and a document without text but with a title has
-    one chunk with an empty span, so that its title can be found; else it has none. ``advance`` counts documents, batch
-    by batch; where texts are embedded, which takes long, it counts bytes of the documents. ``embed`` is needed by
-    chunkers that need an embedder. Raises ChunkerError, and the errors of ``embed``.
+    one chunk with an empty span, so that its title can be found; else it has none. ``advance`` counts documents;
+    ``embed`` is needed by chunkers that need an embedder. Raises ChunkerError, and the errors of ``embed``.
     """
     writer = ChunksWriter()
     for positions in _batches(library):
         texts = [library.text(position) for position in positions]
         titles = [library.titles[position] if has_titles else "" for position in positions]
         rulers = _rulers(texts, titles, tokenizer)
-        if isinstance(chunker, EmbeddingChunker):
-            if embed is None:
-                raise TypeError(f"the chunker {chunker.kind!r} needs an embedder")
-            size = int(library.sizes[positions.start : positions.stop].sum())
-            cuts = _grouped(chunker, texts, rulers, embed, size, advance)
-        else:
-            cuts = _split(chunker, [library.ids[position] for position in positions], texts, rulers)
-        for position, text, title, spans in zip(positions, texts, titles, cuts, strict=True):
-            if not spans and title:
-                spans = [Span(0, 0)]
-            for span in spans:
-                writer.add(position, library.ids[position], text, span)
-        if not chunker.needs_embedder:
+        cuts = _grouped(chunker, texts, rulers, embed, advance) if isinstance(chunker, EmbeddingChunker) else None
+        for place, position in enumerate(positions):
+            try:
+                spans = chunker.split(texts[place], rulers[place]) if cuts is None else next(cuts)
+            except ChunkerError as error:
+                raise ChunkerError(f"document {library.ids[position]!r}: {error}") from error
+            for span in spans or ([Span(0, 0)] if titles[place] else []):
+                writer.add(position, library.ids[position], texts[place], span)
+        if cuts is None:
             advance(len(positions))
     return writer
-
-
-def _split(
-    chunker: Chunker, ids: Sequence[str], texts: Sequence[str], rulers: Sequence[LengthFunction]
-) -> Iterator[list[Span]]:
-    for name, text, ruler in zip(ids, texts, rulers, strict=True):
-        try:
-            yield chunker.split(text, ruler)
-        except ChunkerError as error:
-            raise ChunkerError(f"document {name!r}: {error}") from error
 
 
 def _grouped(
     chunker: EmbeddingChunker,
     texts: Sequence[str],
     rulers: Sequence[LengthFunction],
-    embed: Embed,
-    size: int,
+    embed: Embed | None,
     advance: Callable[[int], None],
 ) -> Iterator[list[Span]]:
-    """The spans of each text. All texts are embedded in one call; progress is shown in ``size``."""
+    """The spans of each text. The parts of all are embedded in one call; ``advance`` counts texts meanwhile."""
+    if embed is None:
+        raise TypeError(f"the chunker {chunker.kind!r} needs an embedder")
     wanted = [chunker.texts(text, ruler) for text, ruler in zip(texts, rulers, strict=True)]
-    together = [text for one in wanted for text in one]
+    together = [text for parts in wanted for text in parts]
     done = shown = 0
 
     def embedded(count: int) -> None:
         nonlocal done, shown
         done += count
-        advance(size * done // len(together) - shown)
-        shown = size * done // len(together)
+        advance(len(texts) * done // len(together) - shown)
+        shown = len(texts) * done // len(together)
 
-    vectors = embed(together, embedded)
-    advance(size - shown)
-    start = 0
-    for text, ruler, one in zip(texts, rulers, wanted, strict=True):
-        yield chunker.group(text, ruler, vectors[start : start + len(one)])
-        start += len(one)
+    vectors = np.split(embed(together, embedded), np.cumsum([len(parts) for parts in wanted])[:-1])
+    advance(len(texts) - shown)
+    yield from map(chunker.group, texts, rulers, vectors)
 
 
 def _batches(library: Library) -> Iterator[range]:

@@ -9,13 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from ragtrial.components.chunkers.base import (
-    CHUNKERS,
-    EmbeddingChunker,
-    LengthFunction,
-    Measure,
-    chunks_of,
-)
+from ragtrial.components.chunkers.base import CHUNKERS, EmbeddingChunker, LengthFunction, Measure, chunks_of
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.components.chunkers.structured import Outline
 from ragtrial.rankings import Floats

@@ -20,7 +20,6 @@ from ragtrial.components.chunkers.base import (
     SizedChunker,
     Stretch,
     chunks_of,
-    merged_by_sums,
     trimmed,
 )
 from ragtrial.components.chunkers.sentences import sentences, wide_ends
@@ -136,10 +135,10 @@ class RecursiveCut:
         first = 0
         for index, length in enumerate(lengths):
             if length >= budget:
-                found += merged_by_sums(pieces[first:index], lengths[first:index], budget, overlap, self.special)
+                found += _merged_by_sums(pieces[first:index], lengths[first:index], budget, overlap, self.special)
                 found += self.added_up(*pieces[index], finer) if finer else [pieces[index]]
                 first = index + 1
-        return found + merged_by_sums(pieces[first:], lengths[first:], budget, overlap, self.special)
+        return found + _merged_by_sums(pieces[first:], lengths[first:], budget, overlap, self.special)
 
     def coarsest(self, start: int, end: int, separators: Sequence[str]) -> int:
         """The position of the first separator that is in ``text[start:end]``; the last, "", always is."""
@@ -162,6 +161,26 @@ class RecursiveCut:
             found = self.text.find(separator, after, end)
         if separator == _SENTENCE and not self.is_literal and not self.text.isascii():
             yield from wide_ends(self.text, start, end)
+
+
+def _merged_by_sums(
+    pieces: Sequence[Stretch], lengths: Sequence[int], size: int, overlap: int, join: int = 0
+) -> list[Stretch]:
+    """As ``Measure.merged``, but a stretch is as long as its pieces, each of a given length, are together.
+
+    Every two neighbours have ``join`` between them. That is how LangChain's text splitters count. Pieces of length 0 at
+    the end of a stretch are always repeated.
+    """
+    joined: list[Stretch] = []
+    first, total = 0, 0
+    for index, length in enumerate(lengths):
+        if index > first and total + length + join > size:
+            joined.append((pieces[first][0], pieces[index - 1][1]))
+            while total > overlap or (total > 0 and total + length + (join if first < index else 0) > size):
+                total -= lengths[first] + (join if index - first > 1 else 0)
+                first += 1
+        total += length + (join if first < index else 0)
+    return [*joined, (pieces[first][0], pieces[-1][1])] if pieces else joined
 
 
 @CHUNKERS.register("fixed")

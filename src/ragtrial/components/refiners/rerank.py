@@ -17,16 +17,8 @@ from ragtrial.components.batching import TextList
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.backends import LIBRARIES
 from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext, Texts
+from ragtrial.components.refiners import rerankers
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner, reordered
-from ragtrial.components.refiners.rerankers import (
-    LOCAL,
-    EndpointReranker,
-    LocalReranker,
-    Precision,
-    RerankEndpoint,
-    Reranker,
-    TextPairs,
-)
 from ragtrial.components.retrievers.token_search import MatchingModel
 from ragtrial.components.token_vectors.indexes import maxsim
 from ragtrial.components.token_vectors.models import Form
@@ -68,7 +60,7 @@ class Rerank(SingleInputRefiner):
     device: str | None = None
     """cpu, cuda, mps, ... (default: the best available)."""
 
-    precision: Precision = "float32"
+    precision: rerankers.Precision = "float32"
     """The number format of the model; bfloat16 is faster on recent machines, with slightly different results."""
 
     batch_size: Annotated[int, Field(ge=1)] = 32
@@ -81,7 +73,7 @@ class Rerank(SingleInputRefiner):
     title: bool = True
     """Let the model read a document's title before the text."""
 
-    endpoint: RerankEndpoint | None = None
+    endpoint: rerankers.RerankEndpoint | None = None
     """A reranker behind an endpoint, instead of a local cross-encoder."""
 
     @model_validator(mode="after")
@@ -89,7 +81,7 @@ class Rerank(SingleInputRefiner):
         if self.endpoint is None:
             return self
         defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        chosen = {name: getattr(self, name) for name in LOCAL}
+        chosen = {name: getattr(self, name) for name in rerankers.LOCAL}
         local = [name for name, value in chosen.items() if value not in (defaults[name], self.endpoint.model)]
         if local:
             raise ValueError(
@@ -104,11 +96,13 @@ class Rerank(SingleInputRefiner):
         return dict.fromkeys(LIBRARIES if self.endpoint is None else (), "")
 
     @property
-    def reranker(self) -> Reranker:
+    def reranker(self) -> rerankers.Reranker:
         """The model that gives the scores."""
         if self.endpoint is not None:
-            return EndpointReranker(self.endpoint)
-        return LocalReranker(self.model, self.revision, self.device, self.precision, self.batch_size, self.max_length)
+            return rerankers.EndpointReranker(self.endpoint)
+        return rerankers.LocalReranker(
+            self.model, self.revision, self.device, self.precision, self.batch_size, self.max_length
+        )
 
     def identity(self) -> dict[str, Any]:
         """Without what changes no score but in its last bits, and the options of the other kind of model."""
@@ -160,7 +154,7 @@ class _OpenRerank:
     context: RetrieverContext
 
     @cached_property
-    def _reranker(self) -> Reranker:
+    def _reranker(self) -> rerankers.Reranker:
         return self.options.reranker
 
     @cached_property
@@ -188,7 +182,7 @@ class _OpenRerank:
                 f"{self.context.setting}: none of the {len(units):,} candidates has any text, and a reranker reads "
                 "texts. See whether the documents are empty" + ("." if self.options.title else ", or set title: true.")
             )
-        pairs, of_pair = TextPairs.of(
+        pairs, of_pair = rerankers.TextPairs.of(
             [question.text for question in questions], texts, rows[has_text], of_unit[has_text]
         )
         lengths = pairs.lengths(self._tokenizer)

@@ -11,28 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.interfaces import (
-    RETRIEVERS,
-    Candidates,
-    ChunkRetriever,
-    Facts,
-    OpenRetriever,
-    RetrieverContext,
-    place_order,
-)
-from ragtrial.components.terms import (
-    INDEX_VERSION,
-    NONE,
-    STOP_WORD_LANGUAGES,
-    TERMS_VERSION,
-    Analyzer,
-    TermIndex,
-    TermLists,
-    Weighting,
-    read_stop_words,
-    stemmers,
-    stop_words_of,
-)
+from ragtrial.components import terms
+from ragtrial.components.interfaces import RETRIEVERS, Candidates, ChunkRetriever, Facts, RetrieverContext, place_order
 from ragtrial.errors import ConfigError, CorpusError, RunError, counted, did_you_mean
 from ragtrial.options import located
 from ragtrial.progress import stage
@@ -44,16 +24,18 @@ _LANGUAGE_OF = {"porter": "english", "english_plus": "english", "dutch_porter": 
 
 def _stemmer_name(value: object) -> object:
     if value is None:
-        return NONE
-    if isinstance(value, str) and value not in stemmers():
-        raise ValueError(f"there is no such stemmer.{did_you_mean(value, stemmers())} Known: {', '.join(stemmers())}.")
+        return terms.NONE
+    if isinstance(value, str) and value not in terms.stemmers():
+        raise ValueError(
+            f"there is no such stemmer.{did_you_mean(value, terms.stemmers())} Known: {', '.join(terms.stemmers())}."
+        )
     return str(value) if isinstance(value, str) else value
 
 
 def _stop_words(value: object) -> object:
-    known = (NONE, *STOP_WORD_LANGUAGES)
+    known = (terms.NONE, *terms.STOP_WORD_LANGUAGES)
     if value is None:
-        return NONE
+        return terms.NONE
     if isinstance(value, list | tuple):
         return tuple(_word(word) for word in value)
     if not isinstance(value, str) or value in known:
@@ -122,16 +104,16 @@ class Bm25Retriever(ChunkRetriever):
         return self
 
     @property
-    def weighting(self) -> Weighting:
+    def weighting(self) -> terms.Weighting:
         """The formula with its parameters."""
         delta = _DELTAS.get(self.method, 0.0) if self.delta is None else self.delta
-        return Weighting(self.method, self.k1, self.b, delta)
+        return terms.Weighting(self.method, self.k1, self.b, delta)
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "k1": float(self.k1), "b": float(self.b), "delta": float(self.weighting.delta)}
 
     def inputs(self, digest: Digest) -> Any:
-        return {"version": [INDEX_VERSION, *TERMS_VERSION], "stop_words": sorted(self.left_out())}
+        return {"version": [terms.INDEX_VERSION, *terms.TERMS_VERSION], "stop_words": sorted(self.left_out())}
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         """Raises ConfigError for stop words that cannot be read, CorpusError for documents without any text."""
@@ -158,23 +140,23 @@ class Bm25Retriever(ChunkRetriever):
                 "words (ignoring stop words). They score 0.",
             )
         languages = [_LANGUAGE_OF.get(name, name) for name in (self.stemmer, self.stop_words) if isinstance(name, str)]
-        if self.stop_words in STOP_WORD_LANGUAGES and self.stemmer != NONE and len(set(languages)) > 1:
+        if self.stop_words in terms.STOP_WORD_LANGUAGES and self.stemmer != terms.NONE and len(set(languages)) > 1:
             yield ReportWarning(
                 "bm25-languages",
                 f"{setting}: `stemmer: {self.stemmer}` with `stop_words: {self.stop_words}`, two languages; is one of "
                 "them the default, and forgotten?",
             )
 
-    def open(self, context: RetrieverContext) -> OpenRetriever:
+    def open(self, context: RetrieverContext) -> _OpenBm25:
         return _OpenBm25(self, context)
 
     def left_out(self) -> frozenset[str]:
         """The stop words, as they are written. Raises ConfigError."""
         if not isinstance(self.stop_words, str):
             return frozenset(self.stop_words)
-        if self.stop_words in (NONE, *STOP_WORD_LANGUAGES):
-            return stop_words_of(self.stop_words)
-        return read_stop_words(Path(self.stop_words))
+        if self.stop_words in (terms.NONE, *terms.STOP_WORD_LANGUAGES):
+            return terms.stop_words_of(self.stop_words)
+        return terms.read_stop_words(Path(self.stop_words))
 
     def terms_parts(self, texts: str) -> dict[str, Any]:
         """The parts of the key of the terms of the texts of that name, as JSON values."""
@@ -183,7 +165,7 @@ class Bm25Retriever(ChunkRetriever):
             "stemmer": self.stemmer,
             "stop_words": sorted(self.left_out()),
             "title_weight": self.title_weight,
-            "version": TERMS_VERSION,
+            "version": terms.TERMS_VERSION,
             "packages": self.versions(),
         }
 
@@ -194,16 +176,16 @@ class _OpenBm25:
     def __init__(self, retriever: Bm25Retriever, context: RetrieverContext) -> None:
         self.retriever = retriever
         self.context = context
-        self.analyzer = Analyzer(retriever.stemmer, retriever.left_out())
+        self.analyzer = terms.Analyzer(retriever.stemmer, retriever.left_out())
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
         index = self._index
-        terms = [index.known(self.analyzer.terms(question.text)) for question in questions]
-        facts = {"terms": len(index.vocabulary), "queries_without_known_words": sum(not known for known in terms)}
-        return Candidates.of(self.context.chunks(), index.search(terms, depth), facts)
+        codes = [index.known(self.analyzer.terms(question.text)) for question in questions]
+        facts = {"terms": len(index.vocabulary), "queries_without_known_words": sum(not known for known in codes)}
+        return Candidates.of(self.context.chunks(), index.search(codes, depth), facts)
 
     @cached_property
-    def _index(self) -> TermIndex:
+    def _index(self) -> terms.TermIndex:
         context, lists = self.context, self._lists
         if not lists.total:
             raise RunError(
@@ -215,28 +197,28 @@ class _OpenBm25:
         parts = {
             "terms": self.retriever.terms_parts(context.texts().name),
             "weighting": [weighting.method, float(weighting.k1), float(weighting.b), float(weighting.delta)],
-            "version": INDEX_VERSION,
+            "version": terms.INDEX_VERSION,
         }
         return context.keep(
             "bm25",
             parts,
             "BM25 index",
-            lambda folder: TermIndex.write(folder, lists, weighting),
-            lambda folder: TermIndex(folder, lists.vocabulary, order),
+            lambda folder: terms.TermIndex.write(folder, lists, weighting),
+            lambda folder: terms.TermIndex(folder, lists.vocabulary, order),
         )
 
     @cached_property
-    def _lists(self) -> TermLists:
+    def _lists(self) -> terms.TermLists:
         context, retriever = self.context, self.retriever
         texts = context.texts()
 
         def build(folder: Path) -> None:
             with stage(context.progress, "reading terms", len(texts), "chunks") as progress:
                 pairs = texts.titled_texts()
-                TermLists.write(folder, pairs, self.analyzer, retriever.title_weight, progress.advance)
+                terms.TermLists.write(folder, pairs, self.analyzer, retriever.title_weight, progress.advance)
 
-        def read(folder: Path) -> TermLists:
-            lists = TermLists(folder)
+        def read(folder: Path) -> terms.TermLists:
+            lists = terms.TermLists(folder)
             if len(lists) != len(texts):
                 raise ValueError(f"has the terms of {len(lists)} chunks, not {len(texts)}")
             return lists

@@ -15,27 +15,9 @@ from pydantic import Field, JsonValue
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.cache.journal import append_row, read_rows
-from ragtrial.components.interfaces import (
-    RETRIEVERS,
-    Candidates,
-    Fact,
-    Facts,
-    OpenRetriever,
-    Retriever,
-    RetrieverContext,
-)
-from ragtrial.components.retrievers.external import (
-    PlacedHit,
-    RetrieverAnswer,
-    ReturnedHit,
-    System,
-    guarded,
-    is_there,
-    named_system,
-    open_system,
-    place,
-    read_hit,
-)
+from ragtrial.components.interfaces import RETRIEVERS, Candidates, Fact, Facts, Retriever, RetrieverContext
+from ragtrial.components.retrievers import external
+from ragtrial.components.retrievers.external import PlacedHit, RetrieverAnswer, ReturnedHit, System
 from ragtrial.components.user_functions import FunctionName, version_parts
 from ragtrial.dataset.chunks import ForeignPlaces
 from ragtrial.dataset.library import Library
@@ -122,13 +104,13 @@ class CustomRetriever(Retriever):
         return {name: value for name, value in super().identity().items() if name not in ("batch_size", "version")}
 
     def inputs(self, digest: Digest) -> Any:
-        return version_parts(self.function, self.version, digest, is_there)
+        return version_parts(self.function, self.version, digest, external.is_there)
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
-        named_system(self.function, self.options)
+        external.named_system(self.function, self.options)
         self.inputs(file_digest)
 
-    def open(self, context: RetrieverContext) -> OpenRetriever:
+    def open(self, context: RetrieverContext) -> _OpenCustom:
         return _OpenCustom(self, context)
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
@@ -156,7 +138,7 @@ class _OpenCustom:
 
     @cached_property
     def _system(self) -> System:
-        return open_system(self._options.function, self._options.options)
+        return external.open_system(self._options.function, self._options.options)
 
     @cached_property
     def _journal(self) -> Journal:
@@ -235,9 +217,9 @@ class _OpenCustom:
     def _read(self, query: str, hits: Sequence[object], depth: int) -> RetrieverAnswer | RetrieverError:
         name, found = self._system.name, list[ReturnedHit]()
         try:
-            with guarded(name, [query]):
-                found += (read_hit(hit, self._options.document) for hit in hits)
-            return place(found, self._context.library, depth if self._system.takes_number else None)
+            with external.guarded(name, [query]):
+                found += (external.read_hit(hit, self._options.document) for hit in hits)
+            return external.place(found, self._context.library, depth if self._system.takes_number else None)
         except RetrieverError as error:
             hit = f"hit {len(found) + 1} " if len(found) < len(hits) else ""
             return RetrieverError(f"{name}, query {short(query)!r}: {hit}{error}{'.' if hit else ''}")

@@ -13,29 +13,12 @@ import numpy as np
 from pydantic import Field, JsonValue, PrivateAttr, model_validator
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.interfaces import (
-    RETRIEVERS,
-    Candidates,
-    Fact,
-    Facts,
-    OpenRetriever,
-    Ranker,
-    RetrieverContext,
-    VectorRetriever,
-)
+from ragtrial.components.interfaces import RETRIEVERS, Candidates, Fact, Facts, RetrieverContext, VectorRetriever
 from ragtrial.dataset.chunks import ForeignPlaces
 from ragtrial.dataset.texts import short
-from ragtrial.engines import AnyCollection, Collection, CollectionOptions, Conditions, Store, opened
+from ragtrial.engines import AnyCollection, Collection, CollectionOptions, Conditions, Store, opened, placement
 from ragtrial.engines.exact import ExactSearch
-from ragtrial.engines.placement import (
-    SAMPLED,
-    ItemPlaces,
-    VectorAgreement,
-    compare,
-    is_normalised,
-    other_dimension,
-    survey,
-)
+from ragtrial.engines.placement import ItemPlaces, VectorAgreement
 from ragtrial.errors import InputError
 from ragtrial.options import shown
 from ragtrial.progress import stage
@@ -107,7 +90,7 @@ class DenseRetriever(VectorRetriever):
     def searched_collection(self) -> CollectionOptions | None:
         return self.collection
 
-    def by_exact_search(self) -> Ranker | None:
+    def by_exact_search(self) -> DenseRetriever | None:
         if self.collection is None or self._is_exact:
             return None
         exact = self.model_copy()
@@ -151,7 +134,7 @@ class DenseRetriever(VectorRetriever):
         if self.collection is not None:
             yield from _warnings_of(self.collection, setting, facts)
 
-    def open(self, context: RetrieverContext) -> OpenRetriever:
+    def open(self, context: RetrieverContext) -> _OpenCollection | _OpenDense:
         if self.collection is None:
             return _OpenDense(context)
         held = opened(self.collection)
@@ -190,7 +173,7 @@ def _check_collection(
         raise InputError(f"{context.setting}: {held} is empty; there is nothing to search.")
     faults = list(_refused(held, conditions, questions))
     if not faults:
-        count, faults = survey(held.pages(conditions), context.library, options)
+        count, faults = placement.survey(held.pages(conditions), context.library, options)
         if not count:
             faults = [f"no item of {held.count:,} meets {conditions}."]
         elif not faults:
@@ -277,7 +260,7 @@ class _OpenCollection:
 
     def _facts(self, questions: Sequence[Question], rows: Sequence[Sized], repeated: int) -> Facts:
         held = self._held
-        texts, stored = held.sample(SAMPLED, self.conditions)
+        texts, stored = held.sample(placement.SAMPLED, self.conditions)
         agreement = _agreement(held, self.options, self.conditions, self.context, questions)
         facts: dict[str, Fact] = {
             "collection": held.options.title,
@@ -293,7 +276,7 @@ class _OpenCollection:
             "items_at_the_same_place": repeated,
         }
         if texts:
-            facts["normalised"] = is_normalised(stored)
+            facts["normalised"] = placement.is_normalised(stored)
         if any(question.where or question.where_document for question in questions):
             facts["queries_with_conditions"] = sum(bool(one.where or one.where_document) for one in questions)
             facts["queries_without_items"] = sum(not row for row in rows)
@@ -332,10 +315,10 @@ def _agreement(
     if questions:
         dimension = context.embed_queries([questions[0].text]).shape[1]
         if dimension != held.dimension:
-            return VectorAgreement("no", other_dimension(held.dimension, dimension, held.made_with))
+            return VectorAgreement("no", placement.other_dimension(held.dimension, dimension, held.made_with))
     if not options.check:
         return VectorAgreement("not checked, because of check: false")
-    texts, stored = held.sample(SAMPLED, conditions)
+    texts, stored = held.sample(placement.SAMPLED, conditions)
     if not texts:
         return VectorAgreement("not checked, because there is no stored text")
-    return compare(texts, stored, held.space, held.made_with, context.embed_texts, context.embed_queries)
+    return placement.compare(texts, stored, held.space, held.made_with, context.embed_texts, context.embed_queries)

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.interfaces import (
-    RETRIEVERS,
-    Candidates,
-    Facts,
-    OpenRetriever,
-    Retriever,
-    RetrieverContext,
-)
+from ragtrial.components.interfaces import RETRIEVERS, Candidates, Facts, Retriever, RetrieverContext
 from ragtrial.dataset.chunks import ForeignPlaces
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import short
@@ -71,7 +64,7 @@ class RunFileRetriever(Retriever):
             )
             raise RunFileError(Fault(self.path, message=message))
 
-    def open(self, context: RetrieverContext) -> OpenRetriever:
+    def open(self, context: RetrieverContext) -> _OpenRunFile:
         return _OpenRunFile(self, context)
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:

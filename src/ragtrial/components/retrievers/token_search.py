@@ -14,27 +14,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ragtrial.cache.vectors import Keys
+from ragtrial.components import interfaces
 from ragtrial.components.batching import TextList, TextSource, lengths_of
 from ragtrial.components.embedders.model_files import ModelLayout
-from ragtrial.components.interfaces import (
-    RETRIEVERS,
-    Candidates,
-    ChunkRetriever,
-    Facts,
-    HitMatches,
-    OpenRetriever,
-    QueryMatches,
-    RetrieverContext,
-    Weighted,
-    place_order,
-)
-from ragtrial.components.token_vectors.indexes import (
-    MAXSIM_VERSION,
-    POSTINGS_VERSION,
-    Postings,
-    TokenIndex,
-    similarities,
-)
+from ragtrial.components.interfaces import RETRIEVERS, Candidates, ChunkRetriever, Facts, RetrieverContext, place_order
+from ragtrial.components.token_vectors import indexes
 from ragtrial.components.token_vectors.models import Form, TokenModel, has_words
 from ragtrial.components.token_vectors.vectors import TokenEncoder, TokenVectors
 from ragtrial.components.tokenizers import Tokenizer
@@ -51,48 +35,50 @@ Named = Callable[[Sequence[int]], list[str]]
 """The words of ids."""
 
 
-def sparse_matches(query: TokenVectors, hits: Sequence[TokenVectors], named: Named) -> QueryMatches:
+def sparse_matches(query: TokenVectors, hits: Sequence[TokenVectors], named: Named) -> interfaces.QueryMatches:
     """The shared terms, each with the product of both weights; over all shared terms these add up to the score."""
     found = []
     for hit in hits:
         shared, here, there = np.intersect1d(query.ids, hit.ids, assume_unique=True, return_indices=True)
         worth = query.vectors[here, 0].astype(np.float64) * hit.vectors[there, 0]
-        found.append(HitMatches(_largest(shared.tolist(), worth.tolist(), named), _weights(hit, named)))
-    return QueryMatches(_weights(query, named), tuple(found))
+        found.append(interfaces.HitMatches(_largest(shared.tolist(), worth.tolist(), named), _weights(hit, named)))
+    return interfaces.QueryMatches(_weights(query, named), tuple(found))
 
 
-def late_matches(query: TokenVectors, hits: Sequence[TokenVectors], tokenizer: Tokenizer | None) -> QueryMatches:
+def late_matches(
+    query: TokenVectors, hits: Sequence[TokenVectors], tokenizer: Tokenizer | None
+) -> interfaces.QueryMatches:
     """For each token of the question the most similar token of the text, and the similarity; without special tokens."""
     if tokenizer is None or (query.ids < 0).any():
-        return QueryMatches((), tuple(HitMatches(()) for _ in hits))
+        return interfaces.QueryMatches((), tuple(interfaces.HitMatches(()) for _ in hits))
     is_word = np.array([not tokenizer.is_special(number) for number in query.ids.tolist()], dtype=np.bool_)
     asked = TokenVectors(query.ids[is_word], query.vectors[is_word])
     found = []
     for hit in hits:
         if not len(asked) or not len(hit) or (hit.ids < 0).any():
-            found.append(HitMatches(()))
+            found.append(interfaces.HitMatches(()))
             continue
-        near = similarities(asked, hit.vectors)
+        near = indexes.similarities(asked, hit.vectors)
         best = near.argmax(axis=1)
         pairs = zip(tokenizer.words(asked.ids.tolist()), tokenizer.words(hit.ids[best].tolist()), strict=True)
         named = [one if one == other else f"{one} ~ {other}" for one, other in pairs]
         ranked = sorted(zip(named, near.max(axis=1).tolist(), strict=True), key=lambda pair: (-pair[1], pair[0]))
         once = dict(reversed(ranked))  # keeps the better one of equal matches
-        found.append(HitMatches(tuple(sorted(once.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST])))
-    return QueryMatches((), tuple(found))
+        found.append(interfaces.HitMatches(tuple(sorted(once.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST])))
+    return interfaces.QueryMatches((), tuple(found))
 
 
-def _weights(text: TokenVectors, named: Named) -> tuple[Weighted, ...]:
+def _weights(text: TokenVectors, named: Named) -> tuple[interfaces.Weighted, ...]:
     return _largest(text.ids.tolist(), text.vectors[:, 0].tolist(), named)
 
 
-def _largest(ids: Sequence[int], worth: Sequence[float], named: Named) -> tuple[Weighted, ...]:
+def _largest(ids: Sequence[int], worth: Sequence[float], named: Named) -> tuple[interfaces.Weighted, ...]:
     """The words of the largest values, with these; equal values by id."""
     best = sorted(zip(ids, worth, strict=True), key=lambda pair: (-pair[1], pair[0]))[:_MOST]
     return tuple(zip(named([number for number, _ in best]), (value for _, value in best), strict=True))
 
 
-TokenSearch = Postings | TokenIndex
+TokenSearch = indexes.Postings | indexes.TokenIndex
 """An index of chunks, open."""
 
 
@@ -103,7 +89,7 @@ class MatchingModel(TokenModel):
 
     def matches(
         self, context: RetrieverContext, questions: Sequence[Question], units: Chunks, codes: Codes
-    ) -> list[QueryMatches]:
+    ) -> list[interfaces.QueryMatches]:
         encoder, tokenizer = self.encoder(context), self.tokenizer()
         found = np.unique(codes[codes != PADDING])
         texts = list(context.texts(units).indexed_texts(found.tolist()))
@@ -154,7 +140,7 @@ class TokenRetriever(MatchingModel, ChunkRetriever):
     version: ClassVar[int]
     """Part of the fingerprint of the index."""
 
-    def open(self, context: RetrieverContext) -> OpenRetriever:
+    def open(self, context: RetrieverContext) -> _OpenTokenRetriever:
         return _OpenTokenRetriever(self, context)
 
     @abstractmethod
@@ -218,7 +204,7 @@ class LateRetriever(TokenRetriever):
     """
 
     form: ClassVar[Form] = "late"
-    version: ClassVar[int] = MAXSIM_VERSION
+    version: ClassVar[int] = indexes.MAXSIM_VERSION
 
     kind: Literal["late"] = "late"
     """The chunks whose tokens match the question's tokens best: late interaction (ColBERT), with exact MaxSim."""
@@ -226,11 +212,11 @@ class LateRetriever(TokenRetriever):
     def write_index(self, folder: Path, encoder: TokenEncoder, keys: Keys) -> dict[str, Any]:
         sizes = [(len(one), one.vectors.shape[1]) for block in encoder.blocks(keys) for one in block]
         tokens, width = np.array([size for size, _ in sizes], dtype=np.int64), sizes[0][1]
-        TokenIndex.write(folder, encoder.blocks(keys), tokens, width)
+        indexes.TokenIndex.write(folder, encoder.blocks(keys), tokens, width)
         return {"token_vectors": int(tokens.sum()), "dimension": width}
 
     def open_index(self, folder: Path, order: Counts) -> TokenSearch:
-        return TokenIndex(folder, order, is_mean=self.mean_over_tokens())
+        return indexes.TokenIndex(folder, order, is_mean=self.mean_over_tokens())
 
 
 @RETRIEVERS.register("sparse")
@@ -243,14 +229,14 @@ class SparseRetriever(TokenRetriever):
     """
 
     form: ClassVar[Form] = "sparse"
-    version: ClassVar[int] = POSTINGS_VERSION
+    version: ClassVar[int] = indexes.POSTINGS_VERSION
 
     kind: Literal["sparse"] = "sparse"
     """The chunks that share the most important terms with the question, as weighted by a sparse encoder (SPLADE)."""
 
     def write_index(self, folder: Path, encoder: TokenEncoder, keys: Keys) -> dict[str, Any]:
-        weights = Postings.write(folder, encoder.blocks(keys))
+        weights = indexes.Postings.write(folder, encoder.blocks(keys))
         return {"terms_per_chunk": round(weights / len(keys), 1)}
 
     def open_index(self, folder: Path, order: Counts) -> TokenSearch:
-        return Postings(folder, order)
+        return indexes.Postings(folder, order)

@@ -9,21 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import (
-    Alias,
-    FirstHit,
-    Formulas,
-    Metric,
-    MetricParameter,
-    PrecisionSum,
-    WeightedSum,
-    metric,
-    ratio,
-)
+from ragtrial.evaluation.metrics import base
+from ragtrial.evaluation.metrics.base import Alias, FirstHit, PrecisionSum, WeightedSum, metric, ratio
 
 _BUCKLEY = "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3"
 _MOFFAT = "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)"
-_PERSISTENCE = {"p": MetricParameter(0.8, 0, 1, always=True)}
+_PERSISTENCE = {"p": base.MetricParameter(0.8, 0, 1, always=True)}
 _INTERPOLATED = (
     "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8.4; as in trec_eval 10"
 )
@@ -39,12 +30,12 @@ EPSILON = 1e-5
 """Keeps inferred precision defined if no hit above is judged, as in trec_eval."""
 
 
-def _persistence(metric: Metric, ranks: npt.NDArray[Any]) -> Scores:
+def _persistence(metric: base.Metric, ranks: npt.NDArray[Any]) -> Scores:
     p = float(metric.value_of("p") or 0)
     return np.asarray((1 - p) * p ** (ranks - 1.0), dtype=np.float64)
 
 
-class OrderAwareMetrics(Formulas):
+class OrderAwareMetrics(base.Formulas):
     """Every method gives one float64 in [0, 1] per query, shape (queries,), 0 where nothing is relevant.
 
     Where ``k`` is None the whole ranking counts; CutoffError if ``k`` exceeds the depth that was retrieved.
@@ -200,7 +191,7 @@ class OrderAwareMetrics(Formulas):
         "order_aware", "order",
         "rank-biased overlap of the first k hits with the ordered labels, / the best attainable at k",
         "Webber, Moffat & Zobel 2010, ACM TOIS 28(4); normalised as in Clarke, Vtyurina & Smucker 2021, ACM TOIS 39(4)",
-        parameters={"p": MetricParameter(0.9, 0, 1, always=True)},
+        parameters={"p": base.MetricParameter(0.9, 0, 1, always=True)},
         spans="rank-biased overlap of the first k positions with the ordered labels, / the best attainable at k",
         standard=True, columns={"document": 7}, ideal="relevant",  # where a hit belongs depends on all the others
         unbounded="its labels are an order, in which a hit that nobody judged has no place.",
@@ -287,7 +278,7 @@ class OrderAwareMetrics(Formulas):
 
     @metric(
         "order_aware", "relevant", "the highest precision at any rank with round(recall x R) relevant hits or more",
-        _INTERPOLATED, cut="none", parameters={"recall": MetricParameter(0.1, 0, 1, closed=True, always=True)},
+        _INTERPOLATED, cut="none", parameters={"recall": base.MetricParameter(0.1, 0, 1, closed=True, always=True)},
         aliases=(Alias("iprec", takes="recall"), Alias("iprec_at_recall", takes="recall")),
         prefers="relevant", unbounded=_MOVING_LEVELS,
         denominator="the rank", edges=(_ROUNDED, "0 where that many were not found"),
