@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from exact_settings import swaps
 from milvus_servers import PACKAGED
@@ -99,17 +99,6 @@ def test_options_of_a_server_are_refused_without_one(served: ServerStore) -> Non
 
 
 @pytest.mark.slow
-def test_rows_are_distinct_units_with_scores_that_fall(store: Store, tmp_path: Path) -> None:
-    vectors = vectors_of(like_embeddings(300, 24, seed=1))
-    found = found_by(store, vectors, like_embeddings(20, 24, seed=2), 15, tmp_path)
-    assert found.codes.shape == found.scores.shape == (20, 15)
-    assert found.codes.dtype == np.int32
-    assert found.scores.dtype == np.float32
-    assert all(len(set(row)) == 15 for row in found.codes.tolist())
-    assert (np.diff(found.scores, axis=1) <= 0).all()
-
-
-@pytest.mark.slow
 def test_a_vector_is_nearest_to_itself(store: Store, tmp_path: Path) -> None:
     vectors = vectors_of(like_embeddings(200, 24, seed=3))
     found = found_by(store, vectors, vectors.matrix, 1, tmp_path)
@@ -123,11 +112,12 @@ def test_a_store_that_compares_all_vectors_ranks_as_float64_does(
     name: str, space: Any, reached: Reached, tmp_path: Path
 ) -> None:
     kind = KINDS[name]
-    vectors, queries = vectors_of(like_embeddings(400, 24, seed=31)), like_embeddings(20, 24, seed=32)
+    lengths = np.random.default_rng(30).uniform(0.2, 5, size=(400, 1))
+    vectors, queries = vectors_of(like_embeddings(400, 24, seed=31) * lengths), like_embeddings(20, 24, seed=32)
     store = kind.store(reached(kind), space=space, **kind.exact)
     found, true = found_by(store, vectors, queries, 10, tmp_path), exactly(vectors, queries, 10, space)
     assert found.codes.tolist() == nearest(vectors, queries, 10, space)
-    np.testing.assert_allclose(found.scores, true.scores, atol=1e-5)
+    np.testing.assert_allclose(found.scores, true.scores, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -163,10 +153,15 @@ def test_a_poor_graph_finds_less_than_half_narrowly_and_more_than_half_widely(
     assert use.is_used is not False, use.evidence
 
 
-def test_more_units_than_there_are_is_all_of_them(store: Store, tmp_path: Path) -> None:
-    vectors = vectors_of(like_embeddings(7, 8, seed=4))
-    found = found_by(store, vectors, like_embeddings(3, 8, seed=5), 50, tmp_path)
-    assert found.depth == 7
+def test_more_units_than_there_are_is_all_of_them_and_all_are_reported_and_reached(
+    store: Store, tmp_path: Path
+) -> None:
+    vectors, steps = vectors_of(like_embeddings(7, 8, seed=4)), list[int]()
+    store.build(vectors, tmp_path, steps.append)
+    with opened(store, vectors, tmp_path) as index:
+        found = index.search(like_embeddings(3, 8, seed=5), 50)
+        assert index.unreachable() == 0
+    assert (found.depth, sum(steps)) == (7, 7)
     assert all(sorted(row) == list(range(7)) for row in found.codes.tolist())
 
 
@@ -192,17 +187,6 @@ def test_queries_in_one_batch_or_one_by_one_find_the_same(store: Store, tmp_path
     np.testing.assert_array_equal(np.concatenate([one.codes for one in alone]), together.codes[::25])
     scores = np.concatenate([one.scores for one in alone])
     np.testing.assert_allclose(scores, together.scores[::25], rtol=1e-6, atol=1e-6)
-
-
-def test_a_few_vectors_can_all_be_reached(store: Store, tmp_path: Path) -> None:
-    with opened(store, vectors_of(like_embeddings(50, 4, seed=21)), tmp_path) as index:
-        assert index.unreachable() == 0
-
-
-def test_the_progress_of_a_build_adds_up_to_all_vectors(store: Store, tmp_path: Path) -> None:
-    steps: list[int] = []
-    store.build(vectors_of(like_embeddings(11, 4, seed=10)), tmp_path, steps.append)
-    assert sum(steps) == 11
 
 
 def test_an_index_of_other_vectors_is_refused(store: Store, tmp_path: Path) -> None:
@@ -374,3 +358,16 @@ def _away(url: str) -> str:
     scheme, _, rest = url.partition("://")
     place, slash, path = rest.partition("/")
     return f"{scheme}://{place.rpartition(':')[0] or place}:9{slash}{path}"
+
+
+def test_a_secret_is_in_no_file_no_fingerprint_and_no_summary(served: ServerStore, tmp_path: Path) -> None:
+    secret = SecretStr("hunter2-hunter2")
+    given = {"headers": {"X-Secret": secret}, "api_key": secret, "user": "me", "password": secret}
+    store = served.model_copy(
+        update={name: value for name, value in given.items() if name in type(served).model_fields}
+    )
+    assert store != served
+    store.build(vectors_of(like_embeddings(10, 4, seed=5)), tmp_path, nothing)
+    assert all(b"hunter2" not in path.read_bytes() for path in tmp_path.iterdir())
+    assert store.identity() == served.identity()
+    assert "hunter2" not in f"{store!r} {store.summary()} {store.facts(tmp_path)}"

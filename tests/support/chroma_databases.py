@@ -46,6 +46,7 @@ def write_collection(
     name: str = "docs",
     space: Space = "cosine",
     vector: Vector = word_counts,
+    graph: Mapping[str, int] | None = None,
 ) -> Path:
     """Add a collection to the database in ``folder``; items without a text get the vector of their id."""
     import chromadb
@@ -55,7 +56,7 @@ def write_collection(
     with cast("Client", chromadb.PersistentClient(path=str(folder), settings=settings)) as client:
         made = client.create_collection(
             name,
-            configuration={"hnsw": {"space": space}},
+            configuration=cast("Any", {"hnsw": {"space": space, **(graph or {})}}),
             embedding_function=None,
         )
         with_text, without = [one for one in items if one.text], [one for one in items if not one.text]

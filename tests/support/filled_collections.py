@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from uuid import uuid4
 
 import numpy as np
 from pydantic import SecretStr
 
+from chroma_databases import Item, write_collection
 from qdrant_double import qdrant_double
 from ragtrial.engines import CollectionOptions
 from ragtrial.engines.base import Space
@@ -26,9 +27,6 @@ from ragtrial.engines.milvus_collection import MilvusCollectionOptions
 from ragtrial.engines.pgvector import PgvectorCollectionOptions
 from ragtrial.engines.qdrant import QdrantCollectionOptions
 from store_kinds import postgres_url
-
-if TYPE_CHECKING:
-    from chromadb.api.client import Client
 
 SECRET = "s3cr3t"
 
@@ -69,23 +67,10 @@ def bytes_below(folder: Path) -> dict[str, bytes]:
 
 @contextmanager
 def chroma(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Filled]:
-    import chromadb
-    from chromadb.config import Settings
-
-    settings = Settings.model_construct(anonymized_telemetry=False)
-    with cast("Client", chromadb.PersistentClient(path=str(folder / "db"), settings=settings)) as client:
-        wide: Any = {"space": space, "ef_search": 500, "ef_construction": 500, "max_neighbors": 64}
-        made = client.create_collection("docs", configuration={"hnsw": wide}, embedding_function=None)
-        for has_text in (True, False):
-            some = [one for one in items if (one.text is not None) == has_text]
-            if some:
-                metadatas: list[Any] = [dict(one.metadata) or None for one in some]
-                made.add(
-                    ids=[one.id for one in some],
-                    embeddings=np.array([one.vector for one in some], dtype=np.float32),
-                    documents=[str(one.text) for one in some] if has_text else None,
-                    metadatas=metadatas if any(metadatas) else None,
-                )
+    vectors = {item.text or item.id: item.vector for item in items}
+    wide = {"ef_search": 500, "ef_construction": 500, "max_neighbors": 64}
+    rows = [Item(item.id, item.text, item.metadata) for item in items]
+    write_collection(folder / "db", rows, space=space, vector=vectors.__getitem__, graph=wide)
     path = str(folder / "db")
     secret = ChromaCollectionOptions(
         name="docs", host="127.0.0.1", port=9, headers={"Authorization": SecretStr(f"Bearer {SECRET}")}

@@ -378,7 +378,7 @@ class ChromaCollection(Collection):
         graph: Mapping[str, Any] = configuration.get("hnsw") or configuration.get("spann") or {}
         self.space, self.ef = graph.get("space", "l2"), int(graph.get("ef_search", 0))
         self.index_inputs = {"graph": dict(graph)}
-        self.made_with = _name_of(configuration.get("embedding_function"))
+        self.made_with = model_of(configuration.get("embedding_function"))
         self.count = handle.count()
         # Chroma keeps the graph of so many items on disk; otherwise it builds a new one for each opened collection.
         self.facts = {"keeps_graph": self.count >= int(graph.get("sync_threshold", 0))}
@@ -427,7 +427,7 @@ def _items(ids: Sequence[str], metadatas: Any, texts: Any) -> list[Item]:
     return [Item(name, metadata or {}, text) for name, metadata, text in zip(ids, metadatas, texts, strict=True)]
 
 
-def _name_of(function: Any) -> str:
+def model_of(function: Any) -> str:
     """The model that made the vectors, as the collection says; empty if it says nothing."""
     if not isinstance(function, Mapping) or function.get("type") != "known":
         return ""

@@ -12,7 +12,7 @@ import pytest
 
 from experiments import python
 from ragtrial.engines import Vectors
-from ragtrial.engines.chroma import ChromaStore, HnswOptions
+from ragtrial.engines.chroma import ChromaStore, HnswOptions, model_of
 from ragtrial.errors import StoreError
 from ragtrial.rankings import PADDING
 from store_kinds import SPACES, assert_same, found_by, nothing, opened
@@ -114,6 +114,13 @@ def test_vectors_that_chroma_refuses_are_an_error_that_names_the_folder(tmp_path
     with pytest.raises(StoreError) as caught:
         ChromaStore().build(vectors, tmp_path, nothing)
     assert str(caught.value).startswith(f"Chroma cannot build or read the index in {tmp_path} (")
+
+
+def test_a_collection_says_which_model_made_its_vectors() -> None:
+    config = {"type": "known", "name": "openai", "config": {"model_name": "small"}}
+    assert [model_of(one) for one in (config, {"type": "known", "name": "default"}, None)] == [
+        "openai (small)", "default", ""
+    ]  # fmt: skip
 
 
 SERVER = {

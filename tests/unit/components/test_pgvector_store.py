@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
-from ragtrial.cache.remote import REMOTE
 from ragtrial.engines.pgvector import FlatIndex, HnswIndex, IvfflatIndex, PgvectorStore
 from ragtrial.engines.servers import read_remote
 from ragtrial.errors import InputError, StoreError, StoreServerError
@@ -88,16 +87,6 @@ def test_what_the_server_is_too_old_for_is_refused_before_anything_is_built(url:
         PgvectorStore(url=url, index=HnswIndex(iterative_scan="strict_order")).check()
     with pytest.raises(InputError, match=r"store\.column: halfvec needs pgvector 0\.7"):
         PgvectorStore(url=url, column="halfvec").check()
-
-
-def test_the_password_is_in_no_file_and_in_no_fingerprint(url: str, tmp_path: Path) -> None:
-    secret = SecretStr("hunter2-hunter2")
-    store = PgvectorStore(url=url, password=secret)
-    store.build(vectors_of(like_embeddings(10, 4, seed=5)), tmp_path, nothing)
-    assert "hunter2" not in (tmp_path / REMOTE).read_text()
-    assert all(b"hunter2" not in path.read_bytes() for path in tmp_path.iterdir())
-    assert store.identity() == PgvectorStore(url=url).identity()
-    assert "hunter2" not in f"{store!r} {store.summary()} {store.facts(tmp_path)}"
 
 
 @pytest.mark.parametrize(

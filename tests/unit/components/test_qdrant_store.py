@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from qdrant_double import qdrant_double
-from ragtrial.cache.remote import REMOTE
 from ragtrial.engines.qdrant import QdrantStore
 from ragtrial.errors import StoreError
 from store_kinds import found_by, nothing, opened, recall
@@ -74,15 +73,6 @@ def test_the_range_of_a_byte_is_in_what_the_embedded_engine_wrote(tmp_path: Path
     store.build(vectors_of(like_embeddings(50, 8, seed=4)), tmp_path, nothing)
     written = json.loads((tmp_path / "shard" / "edge_config.json").read_text())
     assert written["quantization_config"]["scalar"] == {"type": "int8", "quantile": pytest.approx(0.9)}
-
-
-def test_the_key_is_in_no_file_and_in_no_fingerprint(url: str, tmp_path: Path) -> None:
-    store = QdrantStore(url=url, api_key=SecretStr("hunter2-hunter2"))
-    store.build(vectors_of(like_embeddings(10, 4, seed=5)), tmp_path, nothing)
-    assert "hunter2" not in (tmp_path / REMOTE).read_text()
-    assert all(b"hunter2" not in path.read_bytes() for path in tmp_path.iterdir())
-    assert store.identity() == QdrantStore(url=url).identity()
-    assert "hunter2" not in f"{store!r} {store.summary()} {store.facts(tmp_path)}"
 
 
 def test_an_index_with_other_bytes_is_an_error_that_names_its_folder(tmp_path: Path) -> None:

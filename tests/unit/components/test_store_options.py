@@ -15,12 +15,9 @@ from filled_collections import qdrant as filled_qdrant
 from qdrant_double import qdrant_double
 from ragtrial.engines import STORES, Store
 from ragtrial.engines import faiss as faiss_store
-from ragtrial.engines.milvus import folder_client
-from ragtrial.engines.milvus_collection import MilvusCollectionOptions
 from ragtrial.engines.pgvector import PgvectorEngine, Postgres
 from ragtrial.engines.servers import ServerStore, connected
 from ragtrial.errors import InputError, StoreError
-from ragtrial.rankings import Floats
 from store_kinds import found_by, nothing, postgres_url, recall
 from vector_oracles import exactly, vectors_of
 
@@ -96,18 +93,6 @@ def test_an_option_that_the_factory_would_ignore_is_refused(factory: str, option
 def test_a_factory_that_faiss_does_not_understand_is_refused_in_its_own_words() -> None:
     with pytest.raises(InputError, match=r"store\.factory: FAISS does not understand 'HMSW32': .*HMSW32"):
         store("faiss", factory="HMSW32").check()
-
-
-@pytest.mark.parametrize("kind", ["faiss", "qdrant", "milvus"])
-@pytest.mark.parametrize("space", ["cosine", "ip", "l2"])
-def test_lengths_count_in_products_and_distances_and_not_in_cosines(kind: str, space: str, tmp_path: Path) -> None:
-    lengths = RANDOM.uniform(0.2, 5, size=(300, 1))
-    vectors = vectors_of(MANY.matrix[:300] * lengths)
-    exact = {"factory": "Flat"} if kind == "faiss" else {"index": {"kind": "flat"}}
-    made = store(kind, space=space, **exact)
-    found, true = found_by(made, vectors, QUERIES, 10, tmp_path), exactly(vectors, QUERIES, 10, made.space)
-    np.testing.assert_array_equal(found.codes, true.codes)
-    np.testing.assert_allclose(found.scores, true.scores, rtol=1e-4, atol=1e-4)
 
 
 def test_links_and_lists_are_in_the_definition_of_the_index_in_postgres(tmp_path: Path) -> None:
@@ -212,37 +197,3 @@ def test_a_table_is_looked_for_in_the_schema_of_the_collection(tmp_path: Path) -
         collection = filled.options.model_copy(update={"db_schema": "archive"}).open()
         assert collection.count == 50
         collection.close()
-
-
-def test_more_lists_of_a_milvus_collection_find_more(tmp_path: Path) -> None:
-    from pymilvus import DataType
-
-    path = tmp_path / "docs.db"
-    client, close = folder_client(path)
-    schema = client.create_schema(auto_id=False)
-    schema.add_field("id", DataType.INT64, is_primary=True)
-    schema.add_field("text", DataType.VARCHAR, max_length=10)
-    schema.add_field("vector", DataType.FLOAT_VECTOR, dim=32)
-    client.create_collection("docs", schema=schema)
-    client.insert("docs", [{"id": at, "text": "a", "vector": row} for at, row in enumerate(MANY.matrix)])
-    client.flush("docs")
-    index = client.prepare_index_params()
-    index.add_index("vector", index_type="IVF_FLAT", metric_type="IP", params={"params": {"nlist": 32}})
-    client.create_index("docs", index)
-    close()
-    true = exactly(MANY, QUERIES, 10, "ip").codes
-    shares = []
-    for probes in (1, 32):
-        collection = MilvusCollectionOptions(kind="milvus", name="docs", path=str(path), nprobe=probes).open()
-        shares.append(recall(_ids(collection.nearest(QUERIES, 10)), true))
-        collection.close()
-    assert shares[0] < 0.8
-    assert shares[1] == 1
-
-
-def _ids(found: Any) -> Floats:
-    """The numbers of items, padded with -1."""
-    rows = np.full((len(found), 10), -1)
-    for row, one in zip(rows, found, strict=True):
-        row[: len(one.items)] = [int(item.id) for item in one.items]
-    return rows
