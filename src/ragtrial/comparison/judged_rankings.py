@@ -223,27 +223,27 @@ class UnjudgedPart(Part):
     difference: float | None
     """As the labels have it; null over no queries."""
 
-    low: float | None
+    low: float | None = None
     """The difference if all went in favour of the baseline; null where it is not known."""
 
-    high: float | None
+    high: float | None = None
     """The difference if all went in favour of the setting."""
 
     n: int
-    unjudged: int | None
+    unjudged: int | None = None
     """Unjudged documents or chunks of these queries, at or above the metric's cutoff in either ranking; null if
     unknown."""
 
-    queries_with_unjudged: int | None
+    queries_with_unjudged: int | None = None
     highest_grade: int
-    depends_on_unjudged: bool | None
+    depends_on_unjudged: bool | None = None
     """True if one of the scenarios contradicts the verdict; null if the verdict claims nothing, or the scenarios are
     unknown."""
 
-    why_not_known: str | None
+    why_not_known: str | None = None
     """Why the two are not known, in a sentence; null where they are."""
 
-    sentence: str
+    sentence: str = "every hit that counts is judged"
     """All that in words."""
 
 
@@ -282,18 +282,15 @@ def depends_on_unjudged(verdict: Verdict | None, low: float, high: float, margin
 
 
 def _part(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPart, margin: float) -> UnjudgedPart:
-    made = UnjudgedPart(
-        metric=part.metric, baseline=part.baseline, setting=part.setting, difference=part.difference, n=part.n,
-        low=None, high=None, unjudged=None, queries_with_unjudged=None, highest_grade=rankings.highest_grade,
-        depends_on_unjudged=None, why_not_known=None, sentence="every hit that counts is judged",
-    )  # fmt: skip
+    compared = part.model_dump(include={"metric", "baseline", "setting", "difference", "n"})
+    scenarios = UnjudgedPart(**compared, highest_grade=rankings.highest_grade)
     try:
         found = _extremes(inputs, rankings, part)
     except DamagedReportError:
         raise
     except ReportError as error:
         sentence = f"what unjudged hits could change is not known: {error}"
-        return made.model_copy(update={"why_not_known": str(error), "sentence": sentence})
+        return scenarios.model_copy(update={"why_not_known": str(error), "sentence": sentence})
     sign = inputs.sign(part.metric)
     ends = [sign * end for end in (found["low"], found["high"], part.difference or 0.0)]
     depends = depends_on_unjudged(part.verdict, min(ends), max(ends), margin)
@@ -304,7 +301,7 @@ def _part(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPar
             f"{found['unjudged']:,} hits have no label; if all went in favour of one side, the difference would be "
             f"{low} or {high} (two scenarios, not limits){verdict[depends]}"
         )
-    return made.model_copy(update={**found, "depends_on_unjudged": depends})
+    return scenarios.model_copy(update={**found, "depends_on_unjudged": depends})
 
 
 def _extremes(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPart) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -72,32 +72,32 @@ def weigh_costs(inputs: ComparisonInput) -> TradeoffsPart:
     settings, k = [setting.part for setting in inputs.settings], parse_metric(inputs.primary).k
     scores = inputs.scores(inputs.primary)
     means, n = scores.means, (~np.isnan(scores.values)).sum(axis=1)
-    in_tokens = all(one.tokens is not None for setting in settings for one in setting.context)
-    columns = {name: _column(settings, name, k, in_tokens=in_tokens) for name in _COSTS}
+    in_tokens = all(size.tokens is not None for setting in settings for size in setting.context)
+    unit: Literal["tokens", "characters"] = "tokens" if in_tokens else "characters"
+    costs = [_costs(setting, k, unit) for setting in settings]
+    columns = {name: np.array([own[name] for own in costs], dtype=np.float64) for name in _COSTS}  # None becomes NaN
     known: list[CostName] = [name for name, column in columns.items() if not np.isnan(column).all()]
     quality = inputs.sign(inputs.primary) * means
     fronts = {name: pareto(quality, [columns[name]]) for name in known}
-    of_all = pareto(quality, [columns[name] for name in known])
+    whole = pareto(quality, [columns[name] for name in known])
     parts = [
         TradeoffPart(
             setting=setting.name,
-            mean=finite(means[place]),
-            n=int(n[place]),
-            latency=finite(columns["latency"][place]),
-            context=finite(columns["context"][place]),
-            index=None if (size := finite(columns["index"][place])) is None else int(size),
+            mean=finite(means[row]),
+            n=int(n[row]),
+            **costs[row],
             vector_bytes=setting.part.costs.vector_bytes if setting.part.costs else None,
-            undominated={name: _marked(fronts[name], place, means, columns[name]) for name in known},
-            undominated_in_all=_marked(of_all, place, means, *(columns[name] for name in known)) if known else None,
+            undominated={name: _marked(fronts[name], row, means, columns[name]) for name in known},
+            undominated_in_all=_marked(whole, row, means, *(columns[name] for name in known)) if known else None,
         )
-        for place, setting in enumerate(inputs.settings)
+        for row, setting in enumerate(inputs.settings)
     ]
     return TradeoffsPart(
         metric=inputs.primary,
         k=k,
-        context_unit="tokens" if in_tokens else "characters",
+        context_unit=unit,
         costs=known,
-        settings=[parts[place] for place in np.lexsort((np.arange(len(parts)), -quality)).tolist()],
+        settings=[parts[row] for row in np.argsort(-quality, kind="stable").tolist()],
         warnings=list(_warnings(settings)),
     )
 
@@ -116,23 +116,19 @@ def pareto(quality: Scores, costs: Sequence[Scores]) -> Bools:
     return np.asarray(~(at_least & better).any(axis=0))
 
 
-def _column(settings: Sequence[SettingPart], cost: CostName, k: int | None, *, in_tokens: bool) -> Scores:
-    """A cost of each setting, NaN where it is not known."""
-    known: list[float | None] = []
-    for setting in settings:
-        if cost == "latency":
-            known.append(setting.latency.p50 if setting.latency else None)
-        elif cost == "index":
-            known.append(setting.costs.index_bytes if setting.costs else None)
-        else:
-            cutoff = max((one.k for one in setting.context), default=None) if k is None else k
-            found = next((size for size in setting.context if size.k == cutoff), None)
-            known.append(None if found is None else found.tokens if in_tokens else found.characters)
-    return np.array(known, dtype=np.float64)  # None becomes NaN
+def _costs(setting: SettingPart, k: int | None, unit: str) -> dict[CostName, Any]:
+    """The costs of a setting; None where one is not known."""
+    cutoff = max((size.k for size in setting.context), default=None) if k is None else k
+    size = next((size for size in setting.context if size.k == cutoff), None)
+    return {
+        "latency": setting.latency and setting.latency.p50,
+        "context": size and getattr(size, unit),
+        "index": setting.costs and setting.costs.index_bytes,
+    }
 
 
-def _marked(front: Bools, place: int, *needed: Scores) -> bool | None:
-    return None if any(np.isnan(one[place]) for one in needed) else bool(front[place])
+def _marked(front: Bools, row: int, *needed: Scores) -> bool | None:
+    return None if any(np.isnan(column[row]) for column in needed) else bool(front[row])
 
 
 def _warnings(settings: Sequence[SettingPart]) -> Iterator[WarningPart]:
