@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from ragtrial.cache.arrays import is_within, read_array, write_array
 from ragtrial.dataset.library import Library
-from ragtrial.rankings import Codes, Counts
-from ragtrial.records import Judgment, PromptQueries, Span
+from ragtrial.rankings import Codes
+from ragtrial.records import PromptQueries, Span
 
 ID_BYTES = 12
 _COLUMNS = ("document", "start", "end", "id")
@@ -175,29 +175,22 @@ def cut_passages(chunks: Chunks, labels: PromptQueries) -> CutPassages:
     enough. ``labels`` are resolved.
     """
     judgments = [judgment for query in labels.queries for judgment in query.relevant_docs if judgment.spans]
-    owners, whole = _whole(chunks, judgments)
-    return CutPassages(len(judgments) - len(np.unique(owners[whole])), len(judgments))
-
-
-def _whole(chunks: Chunks, judgments: Iterable[Judgment]) -> tuple[Counts, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """The number of the judgment of each span, and whether one chunk holds the span."""
     rows = [
         (number, chunks.library.positions[judgment.doc], span.start, span.end)
         for number, judgment in enumerate(judgments)
         for span in judgment.spans
     ]
     owners, documents, starts, ends = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    if not len(chunks):
-        return owners, np.zeros(len(owners), dtype=bool)
     # Characters of all documents on one line: what begins in one of them ends before the next.
-    room = max(int(chunks.end.max()), int(ends.max(initial=0))) + 1
+    room = max(int(chunks.end.max(initial=0)), int(ends.max(initial=0))) + 1
     line = chunks.document.astype(np.int64) * room
     order = np.argsort(line + chunks.start, kind="stable")
-    begins = (line + chunks.start)[order]
+    begins = np.append(-1, (line + chunks.start)[order])
     # A chunk that begins no later than the span holds it if it ends no earlier: of all those the last end decides.
-    last_end = np.maximum.accumulate((line + chunks.end)[order])
+    last_end = np.maximum.accumulate(np.append(-1, (line + chunks.end)[order]))
     before = np.searchsorted(begins, documents * room + starts, side="right") - 1
-    return owners, (before >= 0) & (last_end[before] >= documents * room + ends)
+    whole = owners[last_end[before] >= documents * room + ends]
+    return CutPassages(len(judgments) - len(np.unique(whole)), len(judgments))
 
 
 @dataclass(frozen=True, slots=True)

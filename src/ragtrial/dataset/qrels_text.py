@@ -169,7 +169,8 @@ def graded_rows(text: str, file: str, faults: list[Fault], columns: Columns | No
         except LabelsError as error:
             faults += [Fault(fault.file, first, 0, fault.message) for fault in error.faults]
             return
-        places, width, first = _places(names, roles), len(names), 0
+        places = names.index(roles["query"]), names.index(roles["document"]), names.index(roles["grade"])
+        width, first = len(names), 0
         wanted = f"{width} fields, as the header has"
         del lines[0]
     for number, line in lines:
@@ -187,10 +188,6 @@ def graded_rows(text: str, file: str, faults: list[Fault], columns: Columns | No
             faults.append(Fault(file, number, 0, message))
         elif grade is not None:
             yield GradedRow(number, query, document, grade)
-
-
-def _places(names: Sequence[str], roles: Mapping[Role, str]) -> tuple[int, int, int]:
-    return names.index(roles["query"]), names.index(roles["document"]), names.index(roles["grade"])
 
 
 def _fault(query: str, document: str, written: str, grade: int | None) -> str:

@@ -12,15 +12,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.locating import LOST, MATCH_KINDS, Locate, MatchKind, PassageQuery, how_alike, locate_all, nearest
 from ragtrial.dataset.texts import normalised, short, text_hash
 from ragtrial.errors import Fault, LabelsError, counted, did_you_mean, listed
-from ragtrial.records import (
-    DRAFTED,
-    NOT_REVIEWED,
-    UNANSWERABLE,
-    Judgment,
-    PromptQueries,
-    ReportWarning,
-    Span,
-)
+from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE, Judgment, PromptQueries, ReportWarning, Span
 
 Match = Literal["id", "content"]
 _MOST_NEAREST = 5

@@ -14,18 +14,8 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.locating import is_in
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, InputError, LabelsError, did_you_mean
-from ragtrial.labelling.label_files import (
-    Change,
-    Done,
-    Form,
-    Grade,
-    LabelsConflictError,
-    LabelsText,
-    NewQuery,
-    RemovedQuery,
-    label_store,
-    place_of,
-)
+from ragtrial.labelling import label_files
+from ragtrial.labelling.label_files import Change, Form, Grade, LabelsText, NewQuery
 from ragtrial.labelling.worklist import TextToGrade, speaks_of
 from ragtrial.progress import Progress
 from ragtrial.records import FoundText, Judgment, PromptQueries, Query, Unit
@@ -60,7 +50,7 @@ class AnswerSheet:
     def __init__(self, config: ExperimentConfig, text: str, progress: Progress) -> None:
         self.text = normalised(text).strip()
         self.form = labels_form(config)
-        self.store = label_store(config, progress, may_be_overlay=True)
+        self.store = label_files.label_store(config, progress, may_be_overlay=True)
         self._queries = self.store.labels.queries
         self.query = next((query for query in self._queries if query.text.strip() == self.text), None)
         if config.dataset.beir is not None and self.query is None:
@@ -136,13 +126,13 @@ class AnswerSheet:
         if self.query is None and any(name == query.id for query in self._queries):
             raise LabelsError(Fault(str(self.store.text.file), message=f"query {name!r} is there already."))
 
-    def write(self, changes: Sequence[Change], who: str) -> list[Done]:
+    def write(self, changes: Sequence[Change], who: str) -> list[label_files.Done]:
         """Write ``changes`` into the labels, or the overlay, if they fit the documents. Raises LabelsError."""
         try:
             return self.store.write(changes, who)
-        except LabelsConflictError as error:
+        except label_files.LabelsConflictError as error:
             again = Fault(error.faults[-1].file, message="Look at what is there now, and label these queries again.")
-            raise LabelsConflictError(*error.faults, again) from error
+            raise label_files.LabelsConflictError(*error.faults, again) from error
 
 
 def labels_form(config: ExperimentConfig) -> Form:
@@ -341,14 +331,14 @@ def removed(base: LabelsText, query: str, doc: str | None, quote: str | None) ->
     if query not in rows:
         raise LabelsError(Fault(str(base.file), message=f"there is no query {query!r}.{did_you_mean(query, rows)}"))
     if doc is None:
-        return [RemovedQuery(query)]
-    labels = rows[query]["relevant_docs"]
-    places = [place_of(one) for one in labels if str(one["doc"]) == doc and quote in (None, one.get("quote"))]
-    if not places:
-        known = ", ".join(dict.fromkeys(str(one["doc"]) for one in labels)) or "none"
+        return [label_files.RemovedQuery(query)]
+    grades = _grades(query, rows[query])
+    gone = [grade for grade in grades if grade.doc == doc and quote in (None, grade.quote)]
+    if not gone:
+        known = ", ".join(dict.fromkeys(grade.doc for grade in grades)) or "none"
         message = f"query {query!r} has no such judgment of {doc!r}; it judges: {known}."
         raise LabelsError(Fault(str(base.file), message=message))
-    return [Grade(query, name, None, *rest) for name, *rest in dict.fromkeys(places)]
+    return list(dict.fromkeys(replace(grade, relevance=None, text_hash=None) for grade in gone))
 
 
 def merged(base: LabelsText, files: Sequence[Path], prefer: Prefer | None = None) -> list[Change]:
@@ -358,9 +348,7 @@ def merged(base: LabelsText, files: Sequence[Path], prefer: Prefer | None = None
     """
     rows: dict[str, Mapping[str, Any]] = dict(base.rows)
     by_text = {row["text"].strip(): key for key, row in rows.items()}
-    grades = {
-        (key, place_of(one)): one.get("relevance", 1) for key, row in rows.items() for one in row["relevant_docs"]
-    }
+    grades = {(key, grade.place): grade.relevance for key, row in rows.items() for grade in _grades(key, row)}
     changes: list[Change] = []
     faults: list[Fault] = []
     for file in files:
@@ -373,7 +361,7 @@ def merged(base: LabelsText, files: Sequence[Path], prefer: Prefer | None = None
                 more = {name: value for name, value in row.items() if name not in _KEYS}
                 changes.append(NewQuery(query, row["text"], tuple(row.get("tags", ())), more))
             for grade in _grades(query, row):
-                known = grades.setdefault((query, place_of(grade.as_label())), grade.relevance)
+                known = grades.setdefault((query, grade.place), grade.relevance)
                 if known == grade.relevance or prefer == "theirs":
                     changes.append(grade)
                 elif prefer is None:
@@ -385,10 +373,8 @@ def merged(base: LabelsText, files: Sequence[Path], prefer: Prefer | None = None
     return changes
 
 
-def _grades(query: str, row: Mapping[str, Any]) -> Iterator[Grade]:
-    for one in row["relevant_docs"]:
-        doc, quote, start, end = place_of(one)
-        yield Grade(query, doc, one.get("relevance", 1), quote, start, end, one.get("text_hash"))
+def _grades(query: str, row: Mapping[str, Any]) -> list[Grade]:
+    return [Grade.of(query, label) for label in row["relevant_docs"]]
 
 
 def _there(file: Path) -> LabelsText:

@@ -61,9 +61,20 @@ class Grade:
     end: int | None = None
     text_hash: str | None = None
 
+    @classmethod
+    def of(cls, query: str, label: Mapping[str, Any]) -> Grade:
+        """The judgment that a row of a labels file is."""
+        more = (label.get(key) for key in (*_PLACE, "text_hash"))
+        return cls(query, str(label.get("doc")), label.get("relevance", 1), *more)
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """What it judges: two judgments of a query with the same place are one, whatever their grades."""
+        return self.doc, self.quote, self.start, self.end
+
     def speaks_of(self, label: Mapping[str, Any]) -> bool:
         """True if it judges the same place as ``label``, a row of a labels file."""
-        return place_of(label) == (self.doc, self.quote, self.start, self.end)
+        return Grade.of(self.query, label).place == self.place
 
     def as_label(self) -> dict[str, Any]:
         """The label as a file has it, its keys in the order in which they are described."""
@@ -97,11 +108,6 @@ class TaggedQuery:
 
 
 Change = Grade | NewQuery | RemovedQuery | TaggedQuery
-
-
-def place_of(label: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The place that a label judges: two labels of the same place are the same judgment, whatever their grades."""
-    return str(label.get("doc")), *(label.get(key) for key in _PLACE)
 
 
 def query_of(change: Change) -> str:

@@ -23,12 +23,7 @@ from ragtrial.dataset.locating import (
 )
 from ragtrial.dataset.texts import normalised, short, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
-from ragtrial.labelling.importers.base import (
-    ForeignLabels,
-    ImportedAnswer,
-    ImportedQuestion,
-    ReadLabels,
-)
+from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, ReadLabels
 from ragtrial.records import Span
 
 How = Literal[

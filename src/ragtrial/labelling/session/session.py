@@ -14,20 +14,10 @@ from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.locating import is_in
 from ragtrial.dataset.texts import normalised, short
 from ragtrial.errors import Fault, InputError, LabelsError
+from ragtrial.labelling import label_files
 from ragtrial.labelling.edits import NO_TEXT, judged
 from ragtrial.labelling.found_texts import GAP
-from ragtrial.labelling.label_files import (
-    Change,
-    Done,
-    Grade,
-    LabelsConflictError,
-    LabelsText,
-    LabelStore,
-    NewQuery,
-    OverlayText,
-    TaggedQuery,
-    current_user,
-)
+from ragtrial.labelling.label_files import Change, Done, Grade
 from ragtrial.labelling.label_target import below, config_below
 from ragtrial.labelling.session.answers import ItemAnswer, SessionAnswers, answers_file
 from ragtrial.labelling.worklist import TextToGrade, Worklist, read_worklist, speaks_of
@@ -60,7 +50,7 @@ class Session:
         progress: Progress | None = None,
     ) -> None:
         self.worklist = read_worklist(file)
-        self.who = who or current_user()
+        self.who = who or label_files.current_user()
         self.highest = highest or max(1, min(MOST_KEY, self.worklist.highest_grade))
         folder, named = Path(file).absolute().parent, self.worklist.config
         self.config_file = config or (Path(named) if named else None)
@@ -78,20 +68,20 @@ class Session:
             self.answers.close()
             raise
 
-    def _store(self, labels: Path, progress: Progress) -> LabelStore:
+    def _store(self, labels: Path, progress: Progress) -> label_files.LabelStore:
         """The labels of the worklist. Raises LabelsError for labels that are invalid, or of other queries."""
         is_overlay = self.worklist.kind == "overlay"
         if is_overlay and (self.config is None or self.config.dataset.beir is None):
             message = "is laid upon the qrels of a BEIR folder; name the config that has both: --config CONFIG."
             raise LabelsError(Fault(str(labels), message=message))
-        text = (OverlayText if is_overlay else LabelsText).read(labels)
+        text = (label_files.OverlayText if is_overlay else label_files.LabelsText).read(labels)
         if text.text is None and not is_overlay and not self.worklist.is_drafted:
             raise LabelsError(Fault(str(text.file), message="there is no such file; name the labels: --labels FILE."))
-        store = LabelStore(text, self.config, progress)
+        store = label_files.LabelStore(text, self.config, progress)
         self._refuse_other_queries(store)
         return store
 
-    def _refuse_other_queries(self, store: LabelStore) -> None:
+    def _refuse_other_queries(self, store: label_files.LabelStore) -> None:
         items = () if self.worklist.is_drafted else self.worklist.items  # drafts are new queries
         texts = {query.id: normalised(query.text).strip() for query in store.labels.queries}
         faults, file = [], str(store.text.file)
@@ -299,7 +289,7 @@ class Session:
                 grades.append(judged(self.worklist.form, text.query, text, answer.grade or 0, quote, at))
         return grades
 
-    def _new_queries(self, items: Sequence[int]) -> list[NewQuery]:
+    def _new_queries(self, items: Sequence[int]) -> list[label_files.NewQuery]:
         """The kept drafts among ``items`` that the labels lack."""
         known = {(query.id, query.text) for query in self._labels.labels.queries}
         queries = []
@@ -310,15 +300,18 @@ class Session:
                 tags = [DRAFTED, text.draft.style]
                 tags += [] if _passage(text, answer)[0] else [UNANSWERABLE]
                 tags += [] if answer.reviewed else [NOT_REVIEWED]
-                queries.append(NewQuery(text.query, question, tuple(tags)))
+                queries.append(label_files.NewQuery(text.query, question, tuple(tags)))
         return queries
 
-    def _tags(self, items: Sequence[int]) -> list[TaggedQuery]:
+    def _tags(self, items: Sequence[int]) -> list[label_files.TaggedQuery]:
         """The tags that say how the queries of ``items`` were chosen."""
         if self.worklist.kind == "overlay" or self.worklist.is_drafted:
             return []
         tag = DRAWN_AT_RANDOM if self.worklist.drawn == "random" else CHOSEN_BY_STAKES
-        return [TaggedQuery(query, tag) for query in dict.fromkeys(self.worklist.items[item].query for item in items)]
+        return [
+            label_files.TaggedQuery(query, tag)
+            for query in dict.fromkeys(self.worklist.items[item].query for item in items)
+        ]
 
     def _with_kept(self, attempt: Callable[[], T]) -> T:
         """The result of ``attempt``; its LabelsError says that the answers are kept, and how to go on."""
@@ -328,7 +321,11 @@ class Session:
             kept = len(self.answers.unsaved)
             if not kept:
                 raise
-            way = "save again" if isinstance(error, LabelsConflictError) else "mend the labels, and save again"
+            way = (
+                "save again"
+                if isinstance(error, label_files.LabelsConflictError)
+                else "mend the labels, and save again"
+            )
             message = (
                 f"{kept:,} answer{'s are' if kept > 1 else ' is'} kept here, and nothing was written; {way}, or run "
                 "the same command again."
