@@ -178,7 +178,7 @@ def status(code: int, message: str = "try later", **headers: str) -> Fault:
 
 def soon(code: int = 429) -> Fault:
     """Answers with an error, and asks to come back in a moment."""
-    return status(code, retry_after_ms="5")
+    return status(code, retry_after="0.005")
 
 
 def cut(handler: _Handler, answer: Any) -> None:

@@ -97,13 +97,6 @@ def test_the_same_text_behind_another_prefix_is_another_text(experiment: Experim
     assert not np.allclose(first, second)
 
 
-def test_embedders_that_give_other_vectors_share_no_cache(experiment: Experiment) -> None:
-    scaled, _, _ = embed(cached(experiment), ["rye rye bread"])
-    raw, _, _ = embed(cached(experiment, normalize=False), ["rye rye bread"])
-    assert np.linalg.norm(scaled) == pytest.approx(1)
-    assert np.linalg.norm(raw) == pytest.approx(5**0.5)
-
-
 def test_what_was_finished_before_a_failure_is_not_embedded_again(experiment: Experiment) -> None:
     texts = [f"loaf {number}" for number in range(100)]
     done: list[int] = []
@@ -254,15 +247,6 @@ def test_vectors_of_two_models_are_not_mixed_under_one_version(experiment: Exper
     np.testing.assert_allclose(vectors, directly(experiment, ["bread", "soup", "oven"]), atol=1e-6)
 
 
-def test_another_model_is_noticed_when_every_text_is_new(experiment: Experiment) -> None:
-    embed(cached(experiment, version="1"), ["oven", "soup"])
-    become_another(experiment)
-    embedder = cached(experiment, version="1")
-    embedder.embed_now(["loaded before anything is compared"])
-    with pytest.raises(EmbedderError, match=r"gives another vector for '(oven|soup)' than it gave before"):
-        embed(embedder, ["bread"])
-
-
 def test_a_damaged_probe_blames_no_model(experiment: Experiment) -> None:
     embedder = cached(experiment, version="1")
     embed(embedder, ["oven", "soup"])
@@ -282,15 +266,6 @@ def test_a_function_that_gives_nearly_the_same_vectors_is_still_the_same(experim
         text.replace("return vectors", "return [[1.001 * v[0], *[x + 2e-4 for x in v[1:]]] for v in vectors]")
     )
     vectors, _, _ = embed(cached(experiment, version="1"), ["bread", "soup bowl"])
-    assert vectors.shape == (2, 32)
-
-
-def test_what_is_known_is_not_compared_when_nothing_is_new(experiment: Experiment) -> None:
-    embed(cached(experiment, version="1"), ["soup", "oven"])
-    before = experiment.embedded()
-    become_another(experiment)
-    vectors, _, _ = embed(cached(experiment, version="1"), ["oven", "soup"])
-    assert experiment.embedded() == before
     assert vectors.shape == (2, 32)
 
 

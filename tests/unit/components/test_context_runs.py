@@ -13,10 +13,6 @@ import pytest
 from corpora import write_rows
 from experiments import Experiment, write_experiment
 from ragtrial import load_config
-from ragtrial.components.chunkers.base import cut
-from ragtrial.components.chunkers.plain import FixedChunker
-from ragtrial.config.settings import settings_of
-from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, LabelsError, PrefixesError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.experiment import run_experiment
@@ -146,20 +142,6 @@ def test_damaged_surroundings_are_made_again(prefixed: Experiment) -> None:
 # Titles and sizes.
 
 
-@pytest.mark.parametrize(("has_titles", "spans"), [(True, [(0, 4), (4, 8), (0, 0)]), (False, [(0, 8)])])
-def test_sizes_count_the_title_where_it_is_indexed_and_only_there(
-    tmp_path: Path, has_titles: bool, spans: list[tuple[int, int]]
-) -> None:
-    rows = [{"_id": "a", "title": "abc", "text": "12345678"}, {"_id": "b", "title": "only", "text": ""}]
-    Library.write(write_rows(tmp_path / "corpus.jsonl", rows), tmp_path)
-    chunker = FixedChunker(size=8, overlap=0, unit="characters")
-    cut(Library(tmp_path), chunker, None, lambda _: None, has_titles=has_titles).write(tmp_path)
-    from ragtrial.dataset.chunks import Chunks
-
-    chunks = Chunks(Library(tmp_path), tmp_path)
-    assert list(zip(chunks.start.tolist(), chunks.end.tolist(), strict=True)) == spans
-
-
 def test_texts_too_long_for_the_model_are_counted_with_their_context(tmp_path: Path, tiny_model: Path) -> None:
     embedder = {"kind": "sentence-transformer", "model": str(tiny_model), "device": "cpu"}
     made = write_experiment(tmp_path, chunker={"kind": "recursive", "size": 30, "overlap": 0}, embedder=embedder)
@@ -171,13 +153,6 @@ def test_texts_too_long_for_the_model_are_counted_with_their_context(tmp_path: P
 
 
 # Settings and reports.
-
-
-def test_a_context_of_a_retriever_stands_in_place_of_the_configs(tmp_path: Path) -> None:
-    retrievers = {"own": {"kind": "dense", "context": {"sentences": 1}}, "none": {"kind": "dense"}}
-    own, none = settings_of(write_experiment(tmp_path, retrievers=retrievers, context={"headings": True}).config())[0]
-    assert (own.context.sentences, own.context.headings) == (1, False)
-    assert (none.context.sentences, none.context.headings) == (0, True)
 
 
 def test_the_report_has_the_context_as_written_and_shows_the_chunks_own_texts(prefixed: Experiment) -> None:

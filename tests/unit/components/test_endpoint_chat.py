@@ -84,23 +84,6 @@ def test_a_model_that_wrote_nothing_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        {},
-        {"choices": []},
-        {"choices": [{"message": {"content": 5}}]},
-        {"choices": [{"message": {"content": [5]}}]},
-        [],
-        "text",
-    ],
-)
-def test_an_answer_of_another_form_is_an_error(answer: object) -> None:
-    said = r"^the model 'm' at http://127.0.0.1:\d+/v1 answered without"
-    with EndpointDouble(default=lambda *_: answer) as double, pytest.raises(EndpointError, match=said):
-        list(replies(options_of(double), asking("a"), KeptReplies(None)))
-
-
-@pytest.mark.parametrize(
     ("sent", "kept"),
     [
         ("\ud800 ferry", "\ufffd ferry"), ("ferry \ud83d", "ferry \ufffd"), ("\udc00\ud800", "\ufffd\ufffd"),

@@ -135,7 +135,7 @@ def test_whatever_goes_wrong_on_the_way_nothing_is_lost_and_nothing_answered_is_
     for fault in PASSING:
         faults += [None, fault, endpoint_double.reordered, endpoint_double.larger]
     with EndpointDouble(faults=faults) as double:
-        vectors = embed(made(double, tmp_path, batch_size=2, concurrency=8, timeout=0.5))
+        vectors = embed(made(double, tmp_path, batch_size=2, concurrency=8, timeout=1.5))
         np.testing.assert_allclose(vectors, right(), atol=1e-6)
         assert set(double.answered.values()) == {1}
         assert double.most_at_once <= 8

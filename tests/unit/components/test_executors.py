@@ -173,12 +173,6 @@ def test_a_worker_is_missed_although_what_it_has_forked_lives_on(tmp_path: Path)
     assert len(made) == len(TEXTS)
 
 
-def test_no_text_is_blamed_where_every_text_fails(tmp_path: Path) -> None:
-    embedder = with_function(tmp_path, 'raise ConnectionError("out of quota")')
-    with pytest.raises(EmbedderError, match=r"^beside:embed raised ConnectionError for 4 texts: out of quota$"):
-        embedded(embedder, tmp_path / "vectors", ProcessExecutor(workers=1))
-
-
 def test_no_text_is_blamed_where_none_fails_by_itself() -> None:
     def embed(texts: Sequence[str]) -> Floats:
         if len(texts) > 3:

@@ -220,24 +220,6 @@ def test_a_report_has_matches_and_the_query_view_shows_them(
     assert [one.scores for one in again.settings] == [one.scores for one in report.settings]
 
 
-def test_embedding_costs_what_it_took_when_each_text_was_encoded(models: dict[str, Path], tmp_path: Path) -> None:
-    """An index that is built again from kept vectors has its own time, and that of the vectors is the same."""
-    experiment = kitchen(tmp_path, models)
-    experiment.write_queries([{"id": "rye", "text": QUESTIONS[0], "relevant_docs": [{"doc": "a.txt"}]}])
-    first = [setting.costs for setting in run_experiment(experiment.config()).settings]
-    for kind in models:
-        shutil.rmtree(experiment.workspace / kind)
-    shutil.rmtree(experiment.workspace / "rankings")
-    again = [setting.costs for setting in run_experiment(experiment.config()).settings]
-    for before, now in zip(first, again, strict=True):
-        assert before is not None
-        assert now is not None
-        assert now.embedding_seconds == before.embedding_seconds
-        assert before.embedding_seconds is not None
-        assert before.indexing_seconds is not None
-        assert before.embedding_seconds > 0 < before.indexing_seconds
-
-
 def test_a_refiner_orders_candidates_by_maxsim_and_shares_vectors_with_the_retriever(
     late_model: Path, tmp_path: Path
 ) -> None:

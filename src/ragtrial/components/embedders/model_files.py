@@ -200,12 +200,13 @@ class ModuleFiles:
         is_absolute = self.json("config.json").get("model_type") in _BEGINS_AT_ZERO | _BEGINS_AFTER_PADDING
         return self.positions if is_absolute else None
 
-    def most_tokens(self, task: Task | None = None) -> int | None:
-        """How many tokens of a text are read; None if the files do not say.
+    @property
+    def most_tokens(self) -> int | None:
+        """How many tokens of a document are read; None if the files do not say.
 
         As in the library: the declared length, else the smaller of the tokenizer's limit and the positions.
         """
-        declared = (self.own.get(f"{task}_length") if task else None) or self.own.get("max_seq_length")
+        declared = self.own.get("document_length") or self.own.get("max_seq_length")
         limits = [declared or self.json("tokenizer_config.json").get("model_max_length")]
         limits.append(self.absolute_positions if declared else self.positions)
         return min((int(limit) for limit in limits if limit and limit < _NO_LIMIT), default=None)
@@ -248,24 +249,21 @@ class ModelLayout:
                 }
         return {"": modules}
 
-    def route(self, task: Task) -> list[ModuleFiles]:
-        """The modules that a text passes."""
-        return self.routes.get(task) or next(iter(self.routes.values()))
-
-    def most_tokens(self, task: Task = "document") -> int | None:
-        """How many tokens of a text are read; see ``ModuleFiles.most_tokens``."""
-        return self.route(task)[0].most_tokens(task)
+    @property
+    def route(self) -> list[ModuleFiles]:
+        """The modules that a document passes; the first one reads it."""
+        return self.routes.get("document") or next(iter(self.routes.values()))
 
     @property
     def tokenizer(self) -> Tokenizer | None:
         """The tokenizer of documents; None if there is none."""
-        paths = [folder / "tokenizer.json" for folder in (self.route("document")[0].folder, self.folder)]
+        paths = [folder / "tokenizer.json" for folder in (self.route[0].folder, self.folder)]
         return next((Tokenizer(path) for path in paths if path.exists()), None)
 
     @property
     def dimension(self) -> int | None:
         """The dimension of a text's vector, None if the files do not say."""
-        for module in reversed(self.route("document")):
+        for module in reversed(self.route):
             config = module.json("config.json")
             keys = ("out_features", "embedding_dimension", "word_embedding_dimension", "hidden_size")
             found = next((config[key] for key in keys if config.get(key)), None)

@@ -94,7 +94,7 @@ class SentenceTransformerEmbedder(Embedder):
         if self.backend == "openvino" and importlib.util.find_spec("openvino") is None:
             message = "embedder.backend: openvino needs openvino; install it with `pip install 'ragtrial[openvino]'`."
             raise InputError(message)
-        most = self._layout.route("document")[0].absolute_positions
+        most = self._layout.route[0].absolute_positions
         if self.max_length is not None and most is not None and self.max_length > most:
             raise InputError(
                 f"embedder.max_length is {self.max_length}; the model {self.model!r} has positions for {most} tokens."
@@ -113,7 +113,7 @@ class SentenceTransformerEmbedder(Embedder):
         return self._layout.tokenizer
 
     def max_tokens(self) -> int | None:
-        return self._layout.most_tokens() if self.max_length is None else self.max_length
+        return self._layout.route[0].most_tokens if self.max_length is None else self.max_length
 
     def dimension(self) -> int | None:
         return self._layout.dimension
@@ -129,7 +129,7 @@ class SentenceTransformerEmbedder(Embedder):
         is_small = self.backend == "torch" and self.precision == "bfloat16"
         precision = "bfloat16" if is_small else "float32"
         model = load_model(SentenceTransformer, folder, self.device, precision, error=EmbedderError)
-        limit_lengths(model, self.max_length, self._layout.route("document")[0].absolute_positions)
+        limit_lengths(model, self.max_length, self._layout.route[0].absolute_positions)
         if self.backend == "openvino":
             try:
                 convert(model, self.precision)

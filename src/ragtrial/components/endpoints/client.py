@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
@@ -359,13 +358,9 @@ class Refusals:
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """The seconds to wait of a Retry-After header, a number or a date (RFC 9110, 10.2.3); None without them."""
-    value = headers.get("retry-after", "")
+    """The seconds of a Retry-After header; None without one, and for a date."""
     try:
-        seconds = float(value)
+        seconds = float(headers.get("retry-after", ""))
     except ValueError:
-        try:
-            seconds = max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-        except (TypeError, ValueError, OverflowError):
-            return None
+        return None
     return seconds if 0 <= seconds < math.inf else None

@@ -201,7 +201,7 @@ class LocalReranker(Reranker):
 
     @property
     def length(self) -> int | None:
-        return self.max_length if self.max_length is not None else ModelLayout(self._folder).most_tokens()
+        return self.max_length if self.max_length is not None else ModelLayout(self._folder).route[0].most_tokens
 
     def inputs(self, digest: Digest) -> dict[str, Any]:
         files = model_fingerprint(self._folder, digest)
@@ -215,7 +215,7 @@ class LocalReranker(Reranker):
             )
         tokenizer = self.tokenizer()
         least = (tokenizer.pair_special_tokens if tokenizer else 0) + 1
-        most = ModelLayout(self._folder).route("document")[0].positions
+        most = ModelLayout(self._folder).route[0].positions
         if self.max_length is not None and not least <= self.max_length <= (most or self.max_length):
             raise ConfigError(
                 f"{setting}: max_length is {self.max_length}; it must be from {least} (a pair has special "

@@ -78,7 +78,7 @@ class TokenModel(Ranker):
                 f"{context.setting}: the model {self.model!r} cannot be used here: {why}. `model:` takes "
                 f"{_CALLED[self.form]}."
             )
-        tokenizer, most = self.tokenizer(), self._layout.route("document")[0].positions
+        tokenizer, most = self.tokenizer(), self._layout.route[0].positions
         least = (tokenizer.special_tokens if tokenizer else 0) + 1
         if self.max_length is not None and not least <= self.max_length <= (most or self.max_length):
             raise ConfigError(
@@ -100,10 +100,10 @@ class TokenModel(Ranker):
         """How many tokens of a document are read; None if the files do not say."""
         if self.max_length is not None:
             return self.max_length
-        layout, own = self._layout, self._layout.route("document")[0].own
+        layout, own = self._layout, self._layout.route[0].own
         named = own.get("document_length") or layout.declared.get("document_length")
         named = named or ModuleFiles("", self.folder).json("artifact.metadata").get("doc_maxlen")
-        return int(named) if named else layout.most_tokens()
+        return int(named) if named else layout.route[0].most_tokens
 
     @property
     def document_prompt(self) -> str:
@@ -141,7 +141,7 @@ class TokenModel(Ranker):
                     f"the model in {folder} compares by {model.similarity_fn_name}; sparse retrieval takes dot or "
                     "cosine."
                 )
-            limit_lengths(model, self.max_length, self._layout.route("document")[0].absolute_positions)
+            limit_lengths(model, self.max_length, self._layout.route[0].absolute_positions)
             options["convert_to_sparse_tensor"] = False
             read = partial(_term_weights, is_cosine=model.similarity_fn_name == "cosine")
         else:
@@ -188,7 +188,7 @@ def wrong_kind(folder: Path, form: Form) -> str | None:
 
 def has_words(folder: Path) -> bool:
     """True if the dimensions of a sparse model are the tokens of its vocabulary."""
-    return not any(module.name == "SparseAutoEncoder" for module in ModelLayout(folder).route("document"))
+    return not any(module.name == "SparseAutoEncoder" for module in ModelLayout(folder).route)
 
 
 def _term_weights(dense: Any, *, is_cosine: bool) -> list[TokenVectors]:
