@@ -31,7 +31,6 @@ SWEEP = {
         "embedder.dimensions": CUTS,
         "store.quantize, store.rescore": [[None, None], ["int8", None], ["binary", 4]],
     },
-    "name": "{retriever}-{embedder.dimensions}-{store.quantize}",
 }
 
 
@@ -106,8 +105,9 @@ def test_after_a_run_nothing_is_to_do_and_new_dimensions_embed_nothing(swept: Ex
 def test_bytes_per_vector_are_in_the_report(swept: Experiment) -> None:
     report = run_experiment(swept.config())
     sizes = {one.name: one.costs.vector_bytes for one in report.settings if one.costs}
-    assert sizes["dense-32-none"] == sizes["chroma-32"] == 128
-    assert (sizes["dense-16-int8"], sizes["dense-16-binary"], sizes["dense-4-binary"]) == (16, 2, 1)
+    assert sizes["dense-dimensions32-quantize-none-rescore-none"] == sizes["chroma-dimensions32"] == 128
+    assert sizes["dense-dimensions16-quantize-int8-rescore-none"] == 16
+    assert [sizes[f"dense-dimensions{size}-quantize-binary-rescore4"] for size in (16, 4)] == [2, 1]
     audited = {one.name for one in report.settings if one.audit is not None}
     assert audited == {name for name in sizes if "int8" in name or "binary" in name or "chroma" in name}
 
