@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
-from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.side_by_side import (
     GainShare,
     KeptPart,
@@ -30,6 +29,7 @@ from ragtrial.comparison.side_by_side import (
 )
 from ragtrial.errors import Fault, ReportError
 from ragtrial.evaluation.grading import Scores
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.rankings import Bools, Codes, Counts
 from ragtrial.records import Unit
 from ragtrial.report.model import TEXTS
@@ -61,26 +61,25 @@ def packed(value: Any) -> str:
     return b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), 6, mtime=0)).decode("ascii")
 
 
-def summary_block(contest: ComparisonInput, comparison: Comparison, drawn: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings, queries, every value of the chosen metrics, the comparison, and the data ``drawn`` by views."""
-    report = contest.report
+def summary_block(
+    contest: ComparisonInput, found: FoundHits, ranked: Sequence[str], baseline: str | None
+) -> dict[str, Any]:
+    """Settings in the order of ``ranked``, questions, every value of the chosen metrics, and the rank of each first
+    answer.
+    """
+    report, k = contest.report, parse_metric(contest.primary).k
     return {
-        **drawn,
         "metrics": [
             {"name": name, "formula": report.metrics[name].formula, "better": report.metrics[name].better}
             for name in contest.metrics
         ],
-        "settings": [
-            {"name": own.name, "scores": {name: [mean.mean, mean.n] for name, mean in own.part.scores.items()}}
-            for own in contest.settings
-        ],
+        "settings": list(contest.names),
+        "order": [contest.place(name) for name in ranked],
+        "baseline": baseline,
         "queries": [_query(query) for query in contest.queries],
         "values": [_columns(contest.scores(metric).values) for metric in contest.metrics],
-        "comparison": {
-            "comparisons": [part.model_dump(mode="json") for part in comparison.comparisons],
-            "procedure": comparison.procedure.model_dump(mode="json"),
-            "primary_metric": comparison.primary_metric,
-        },
+        "k": k,
+        "first": [own.first_relevant(report.relevance_threshold, k).tolist() for own in found.settings],
         "unit": report.unit,
     }
 
@@ -216,6 +215,15 @@ class SettingHits:
     def is_shown(self) -> Bools:
         """Which hits are among the first ``HITS_SHOWN`` of their query."""
         return np.asarray(self.ranks <= HITS_SHOWN)
+
+    def first_relevant(self, threshold: int, k: int | None) -> Counts:
+        """The rank of the first hit of each query whose grade is at least ``threshold``, up to ``k``; 0 without one."""
+        relevant = np.flatnonzero((self.grades >= threshold) & (self.ranks <= (k or len(self.codes))))
+        queries = np.searchsorted(self.starts, relevant, side="right") - 1
+        first, at = np.unique(queries, return_index=True)
+        ranks = np.zeros(len(self.starts) - 1, dtype=np.int64)
+        ranks[first] = self.ranks[relevant[at]]
+        return ranks
 
     def of_query(self, place: int) -> list[int]:
         """The codes of all hits of a query, best first."""

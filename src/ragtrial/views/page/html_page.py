@@ -19,10 +19,11 @@ import numpy as np
 from ragtrial.cache.untrusted import plain
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, judged_share
 from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.errors import listed
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.model import Report
 from ragtrial.views.analysis import Analysis, analyse
-from ragtrial.views.comparison_tables import flat_sentences, heading, left_out_line, verdict_table
+from ragtrial.views.comparison_tables import heading, left_out_line, verdict_table
 from ragtrial.views.page.blocks import (
     FoundHits,
     deep_ranks,
@@ -32,7 +33,9 @@ from ragtrial.views.page.blocks import (
     summary_block,
     text_block,
 )
-from ragtrial.views.report_tables import budget_table, usual_metrics
+from ragtrial.views.page.failing import failing_questions
+from ragtrial.views.page.verdict import KEY, MOST_NAMED_ROWS, effects_of, minus, plot_of, verdict_of
+from ragtrial.views.report_tables import budget_table, header_line, usual_metrics
 from ragtrial.views.sections import all_views
 from ragtrial.views.sections.base import ViewInput
 from ragtrial.views.sections.plots import best_first
@@ -73,20 +76,27 @@ def column_texts(contest: ComparisonInput) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Origin:
-    """A report, its name on the page, and the chunks, labels and models of its settings."""
+    """A report and its name on the page."""
 
     name: str
     report: Report
-    chunks: str
-    judged: str
-    models: Sequence[str]
+
+    @property
+    def about(self) -> str:
+        """``4 settings on 118 documents, 62 questions (59 scored; ...)``."""
+        return header_line(self.report).partition(": ")[2].partition(", run ")[0]
 
     @property
     def date(self) -> str:
-        """``2026-11-23 11:57 UTC`` for an id that begins with a time, else nothing."""
+        """``23 November 2026, 11:57 UTC`` for an id that begins with a time, else nothing."""
         with suppress(ValueError):
-            return f"{datetime.strptime(self.report.run_id.partition('-')[0], '%Y%m%dT%H%M%SZ'):%Y-%m-%d %H:%M} UTC"
+            time = datetime.strptime(self.report.run_id.partition("-")[0], "%Y%m%dT%H%M%SZ")
+            return f"{time.day} {time:%B %Y, %H:%M} UTC"
         return ""
+
+    @property
+    def version(self) -> str:
+        return str(self.report.environment.get("packages", {}).get("ragtrial", ""))
 
     @property
     def config(self) -> str:
@@ -96,15 +106,13 @@ class Origin:
         config = json.loads(json.dumps(self.report.config))  # of a report of this process texts know their places
         return yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100) if config else ""
 
-
-def origins_of(contest: ComparisonInput) -> Iterator[Origin]:
-    """One for each report, in their order."""
-    for name in contest.report_names:
-        own = [contender for contender in contest.settings if contender.report_name == name]
-        chunks = _ends([one.part.counts.get("chunks") for one in own], "{:,}")
-        judged = _ends([judged_share(one, contest.primary) for one in own], "{:.0%}")
-        models = dict.fromkeys(model for one in own for model in _models(one.part.parameters))
-        yield Origin(name, own[0].report, chunks, judged, list(models))
+    @property
+    def config_about(self) -> str:
+        """The models and the size of the corpus in chunks, where they are known."""
+        chunks = [setting.counts.get("chunks") for setting in self.report.settings]
+        models = dict.fromkeys(model for setting in self.report.settings for model in _models(setting.parameters))
+        size = _ends(chunks, "{:,}")
+        return "; ".join([*([listed(list(models))] if models else []), *([f"{size} chunks"] if size else [])])
 
 
 def _ends(values: Sequence[float | None], shape: str) -> str:
@@ -114,7 +122,7 @@ def _ends(values: Sequence[float | None], shape: str) -> str:
 
 
 def _models(parameters: Mapping[str, Any]) -> Iterator[str]:
-    """The models of a setting and of its parts: embedders and rerankers."""
+    """The models that a setting and its parts use."""
     embedder, retriever = (parameters.get(stage) or {} for stage in ("embedder", "retriever"))
     named = (embedder.get("model"), embedder.get("function"), retriever.get("model"))
     yield from filter(None, named)
@@ -126,7 +134,7 @@ _HERE = Path(__file__).parent
 MOST_SHOWN = 100_000
 """Settings times queries of which the page has scores and hits; of more queries it has a random sample."""
 
-_SCRIPTS = ("data", "state", "tables", "charts", "labels", "sweeps", "pairs", "queries", "moves", "main")
+_SCRIPTS = ("data", "state", "tables", "queries", "moves", "main")
 
 
 def page(contest: ComparisonInput, aim: ComparisonOptions) -> bytes:
@@ -144,39 +152,54 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
     given = ViewInput(contest, analysis)
     pages = {view.name: view.page(given) for view in all_views()}
     sections = {name: section for name, section in pages.items() if section is not None}
+    ranked = best_first(contest)
     shown = _sample(contest)
     found = FoundHits(shown)
     deep = deep_ranks(shown.queries, found)
     hits, wanted = hits_block(found, deep)
-    drawn = {name: section.data for name, section in sections.items() if section.data is not None}
     blocks = {
-        "summary": packed(summary_block(shown, analysis, drawn)),
+        "summary": packed(summary_block(shown, found, ranked, analysis.procedure.baseline)),
         "hits": packed(hits),
         "reasons": packed(reasons_block(shown, found, deep)),
         "explanations": packed([own.explanations for own in found.settings]),
     }
     blocks["texts"] = packed(text_block(shown, wanted, sum(map(len, blocks.values()))))
-    licences = "".join(f"/*\n{_asset(f'vendor/{name}.LICENSE')}*/\n" for name in ("d3", "plot"))
-    libraries = licences + _asset("vendor/d3.min.js") + "\n" + _asset("vendor/plot.min.js")
-    style, scripts = _asset("assets/page.css"), [libraries, "\n".join(_asset(f"assets/{name}.js") for name in _SCRIPTS)]
-    rows, origins = close_comparisons(analysis), list(origins_of(contest))
-    of_runs = [warning for origin in origins for warning in origin.report.warnings]
+    style, script = _asset("assets/page.css"), "\n".join(_asset(f"assets/{name}.js") for name in _SCRIPTS)
+    rows = close_comparisons(analysis)
+    origins = [Origin(name, _report_of(contest, name)) for name in contest.report_names]
+    warnings = [*(warning for origin in origins for warning in origin.report.warnings), *analysis.all_warnings]
+    conclusion, procedure = analysis.conclusion, analysis.procedure
+    axes = analysis.found.get("axes")
+    effects = effects_of(axes, contest.sign(contest.primary), procedure.margin, procedure.confidence) if axes else None
+    is_option_shown = effects is not None and any(row.mark in ("good", "worse") for row in effects.rows)
+    setting = (conclusion.top or ranked)[0]
+    means, cutoffs = means_by_metric(contest), answers_by_cutoff(contest, ranked)
+    reading = meanings_in(conclusion.sentences)
     return _template().render(
         title=", ".join(dict.fromkeys(contender.report.experiment for contender in contest.settings)),
         policy="default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
-        f"script-src {' '.join(map(_hash, scripts))}; style-src {_hash(style)}",
+        f"script-src {_hash(script)}; style-src {_hash(style)}",
         style=style,
-        scripts=scripts,
+        script=script,
         blocks=blocks,
         comparison=analysis,
+        verdict=verdict_of(analysis, is_option_shown=is_option_shown),
+        caveats=_caveats(analysis, contest),
+        plot=plot_of(contest, analysis, ranked),
+        effects=effects,
+        meanings=KEY,
+        failing=failing_questions(shown, found, setting) if conclusion.scored.scored else [],
+        failing_setting=setting if len(ranked) <= MOST_NAMED_ROWS else "the setting on top",
         heading=heading(analysis) if rows else "",
-        best=flat_sentences(analysis.conclusion),
-        reading=meanings_in(analysis.conclusion.sentences),
+        reading=reading,
         origins=origins,
-        warnings=list({warning.message: warning for warning in [*of_runs, *analysis.all_warnings]}.values()),
+        warnings=list({warning.message: warning for warning in warnings}.values()),
         left_out=left_out_line(analysis, rows).removesuffix(" --full shows all."),
         verdicts=_verdict_first(verdict_table(analysis, rows)) if rows else Table((), ()),
-        means=means_by_metric(contest),
+        means=means,
+        findings={"scores": highest_line(means), "cutoffs": _first_line(cutoffs)},
+        cutoffs=cutoffs,
+        cutoff_names=", ".join(title.removeprefix("first ") for title in cutoffs.titles[1:]),
         budget=means_by_budget(contest),
         formulas=column_texts(contest),
         have_best=lambda table: {column.title: column.best for column in table.columns if column.best},
@@ -185,6 +208,55 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         cell_kind=cell_kind,
         about_verdicts=COLUMNS,
     )
+
+
+def _report_of(contest: ComparisonInput, name: str) -> Report:
+    return next(contender.report for contender in contest.settings if contender.report_name == name)
+
+
+def _caveats(analysis: Analysis, contest: ComparisonInput) -> list[str]:
+    """The share of hits without a label, where it matters for a verdict, and what a judge says."""
+    lines = list(analysis.judge.sentences) if analysis.judge else []
+    shares = {one.name: judged_share(one, contest.primary) for one in contest.settings}
+    unlabelled = [1 - share for share in shares.values() if share is not None]
+    k = parse_metric(contest.primary).k
+    if contest.report.unit == "document" and unlabelled and round(100 * max(unlabelled)):
+        first = f"the first {k} hits" if k else "the hits"
+        could = ", and labels could change this" if analysis.conclusion.depends_on_unjudged else ""
+        lines.append(f"{_ends(unlabelled, '{:.0%}')} of {first} have no label and count as not relevant{could}.")
+    return lines
+
+
+def answers_by_cutoff(contest: ComparisonInput, ranked: Sequence[str]) -> Table:
+    """For how many questions each setting finds an answer in the first hits; no row without hit rates."""
+    metrics = [metric for metric in map(parse_metric, contest.report.metrics) if metric.definition.name == "hit_rate"]
+    cutoffs = sorted(metric.k for metric in metrics if metric.k)
+    settings = [contest.settings[contest.place(name)] for name in ranked]
+    rows = []
+    for setting in settings:
+        means = [setting.part.scores.get(f"hit_rate@{k}") for k in cutoffs]
+        cells = ["-" if mean is None or mean.mean is None else f"{round(mean.mean * mean.n):,}" for mean in means]
+        rows.append([setting.name, *cells])
+    is_whole = len(contest.queries) == len(contest.report.queries)
+    return Table.of(["setting", *(f"first {k}" for k in cutoffs)], rows if cutoffs and is_whole else [], texts=(0,))
+
+
+def _first_line(cutoffs: Table) -> str:
+    named = [f"{row[1]} with {row[0]}" for row in cutoffs.rows]
+    return f"questions with an answer among them; the first hit answers {listed(named, 5)}" if named else ""
+
+
+def highest_line(means: Table) -> str:
+    """The settings that are best by most metrics: ``hybrid is best by ndcg@10, recall@10; dense by precision@10``."""
+    best: dict[str, list[str]] = {}
+    for place, column in enumerate(means.columns):
+        if column.best and len(means.rows) > 1:
+            values = [(float(row[place].split()[0]), row[0]) for row in means.rows if row[place][:1].isdigit()]
+            wanted = (max if column.best == "highest" else min)(values, default=(0.0, ""))[0]
+            names = [name for value, name in values if value == wanted]
+            if 0 < len(names) < len(means.rows):
+                best.setdefault(" and ".join(names), []).append(column.title)
+    return "; ".join(f"{name} is best by {', '.join(titles)}" for name, titles in list(best.items())[:3])
 
 
 def _sample(contest: ComparisonInput) -> ComparisonInput:
@@ -205,6 +277,7 @@ def _template() -> Template:
         return plain(value) if type(value) is str else value
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=shown, keep_trailing_newline=True)
+    environment.filters["minus"] = minus
     return environment.from_string(_asset("template.html"))
 
 

@@ -57,7 +57,7 @@ class PageSection:
     """The part of a view on the page."""
 
     heading: str = ""
-    """The heading of its section, in which the browser may draw; without a heading the view is only in the summary."""
+    """The heading of its section; without one the view is only in the summary."""
 
     tables: Sequence[tuple[str, Table]] = ()
     """Each below its caption."""
@@ -73,9 +73,6 @@ class PageSection:
 
     about_more: str = ""
     """The headline of these."""
-
-    data: Any = None
-    """The data that the browser draws, as JSON, under the name of the view."""
 
 
 class View(Generic[T]):

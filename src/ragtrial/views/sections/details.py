@@ -187,7 +187,7 @@ class SlicesView(View[SlicesPart]):
         if not part or not part.comparisons:
             return None
         tables = [(slice_heading(part), slice_overview(part, _PAGE_WIDTH))]
-        return PageSection("By kind of query", tables, data=part.model_dump(mode="json"))
+        return PageSection("Kinds of question", tables)
 
 
 def slice_heading(slices: SlicesPart) -> str:
@@ -257,17 +257,8 @@ class EffectsView(View[EffectsPart]):
         part = self.of(given.analysis)
         if part is None:
             return None
-        effects = [
-            {
-                "difference": effect.difference,
-                "ci": effect.ci,
-                "label": " → ".join(_ends(effect.levels)),
-                "parameter": effect.levels.parameter,
-            }
-            for effect in part.effects
-        ]
         tables = [("Effect of each parameter, all else equal", effect_table(part))]
-        return PageSection("Parameters", tables, data={"metric": part.metric, "effects": effects})
+        return PageSection("Options", tables)
 
 
 def effect_table(effects: EffectsPart) -> Table:
@@ -327,7 +318,12 @@ class CostsView(View[TradeoffsPart]):
 
     def page(self, given: ViewInput) -> PageSection | None:
         part = self.of(given.analysis)
-        return PageSection("Quality against cost", data=part.model_dump(mode="json")) if part else None
+        table = tradeoff_table(part) if part else None
+        return (
+            PageSection("Costs", [("Quality and costs; * no other setting is as good and as cheap", table)])
+            if table and table.rows
+            else None
+        )
 
 
 def tradeoff_table(tradeoffs: TradeoffsPart) -> Table:

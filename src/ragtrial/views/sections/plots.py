@@ -21,7 +21,7 @@ from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.number_text import percent
 from ragtrial.errors import PlotError
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.views.sections.base import PageSection, View, ViewInput, registered
+from ragtrial.views.sections.base import View, ViewInput, registered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,19 +136,6 @@ class CurvesView(View[None]):
     def as_json(self, part: None) -> dict[str, Any]:
         return {}
 
-    def page(self, given: ViewInput) -> PageSection:
-        data = []
-        for curve in curves_of(given.contest):
-            points = [
-                {"setting": name, "k": k, "mean": mean}
-                for name, means in curve.means.items()
-                for k, mean in zip(curve.cutoffs, means, strict=True)
-                if mean is not None
-            ]
-            order = parse_metric(curve.metric).definition.curve
-            data.append({"metric": curve.metric, "order": order, "points": points})
-        return PageSection("At each cutoff", data=data)
-
 
 @dataclass(frozen=True)
 class Curve:
@@ -226,9 +213,6 @@ class DifferencesView(View[None]):
 
     def as_json(self, part: None) -> dict[str, Any]:
         return {}
-
-    def page(self, given: ViewInput) -> PageSection | None:
-        return PageSection("Differences") if given.analysis.comparisons else None
 
 
 MOST_ROWS = 40

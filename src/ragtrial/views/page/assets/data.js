@@ -64,13 +64,19 @@ function made(tag, attributes = {}, ...children) {
   element.append(...children.filter((child) => child != null));
   return element;
 }
+function drawing(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
 // The decimals of a mean over the questions of the page.
 const usualDigits = () => (summary && summary.queries.length >= 1000 ? 4 : 3);
 const shown = (value, digits = usualDigits()) => (value == null ? "–" : value.toFixed(digits));
 const signed = (value, digits = usualDigits()) => {
   if (value == null) return "–";
   const rounded = Number(value.toFixed(digits)); // never -0.0000
-  return (rounded > 0 ? "+" : "") + rounded.toFixed(digits);
+  return ((rounded > 0 ? "+" : "") + rounded.toFixed(digits)).replace("-", "\u2212");
 };
 // Control characters and marks of direction would change how the text around them reads.
 const plain = (text) =>

@@ -70,7 +70,7 @@ function moveRow({ hit, ranks, share, parts }, chosen, { withShares, withParts }
     made("td", {}, hit.grade == null ? "unjudged" : String(hit.grade)),
     made("td", { class: "number" }, `${rankText(ranks[0])} → ${rankText(ranks[1])}`), made("td", { class: "way" }, WAYS[way]),
     withShares ? made("td", { class: "number " + (share > 0 ? "better" : share < 0 ? "worse" : "") }, share ? signed(share) : "") : null,
-    withParts ? made("td", { class: "soft parts" }, ...why) : null);
+    withParts ? made("td", { class: "mute parts" }, ...why) : null);
 }
 function notFound({ reasons, below }, query, chosen, found) {
   const docs = new Set(found.flat().map(({ doc }) => doc));
@@ -116,5 +116,5 @@ async function movedSection(query, chosen, found) {
       made("caption", {}, made("span", {}, `Ranks with ${plain(names[chosen[0]])} → with ${plain(names[chosen[1]])}`)),
       made("thead", {}, made("tr", {}, ...head.map((name) => made("th", { scope: "col", class: name.startsWith("adds") || name === "rank" ? "number" : "" }, name)))), body))
       : made("p", {}, "Nothing moved: both rankings are the same."),
-    more, ...notes.map((note) => made("p", { class: "soft" }, plain(note))));
+    more, ...notes.map((note) => made("p", { class: "mute" }, plain(note))));
 }

@@ -1,125 +1,185 @@
-const FOR_PAIRS = ["won", "lost", "tied", "difference", "gain"];
-// One setting alone wins and loses nothing.
-const offered = (choices) => (names.length > 1 ? choices : choices.filter(([name]) => !FOR_PAIRS.includes(name)));
-const FILTERS = [["all", "all"], ["won", "won"], ["lost", "lost"], ["tied", "tied"], ["failed", "failed by all"], ["unjudged", "with unjudged hits"]];
-const ORDERS = [["difference", "largest loss first"], ["gain", "largest gain first"], ["lowest", "lowest value first"], ["id", "id"]];
-const STEP = 50;
+// All questions, the settings side by side; the text of a question opens it.
+const MOST_COLUMNS = 6;
+const FIRST_HITS = 5;
+const STEP = 12;
+const MORE = 200;
 let visible = STEP;
 let listed = [];
-// One row per query for the chosen pair and metric: its values, their difference, and whether any hit is unjudged.
-function pairRows() {
-  const values = summary.values[state.m];
-  return summary.queries.map((_, query) => {
-    const [a, b] = [values[state.a][query], values[state.b][query]];
-    const difference = a == null || b == null ? null : b - a;
-    const failed = way(state.m) > 0 && values.some((row) => row[query] != null) && values.every((row) => !(row[query] > 0));
-    return { query, a, b, difference, gain: difference == null ? null : way(state.m) * difference, failed };
-  });
+// 1 where higher values of a metric are better, -1 where lower ones are; the first metric decides.
+const way = (metric = 0) => (summary.metrics[metric].better === "lower" ? -1 : 1);
+const isWide = () => summary.order.length > MOST_COLUMNS;
+const valuesOf = (query) => summary.order.map((setting) => summary.values[state.m][setting][query]);
+const ranksOf = (query) => summary.order.map((setting) => summary.first[setting][query]);
+const isScored = (query) => summary.values[0].some((values) => values[query] != null);
+const isAnswerable = (query) => !summary.queries[query].tags.includes("unanswerable");
+function spreadOf(query) {
+  const values = valuesOf(query).filter((value) => value != null);
+  return values.length ? Math.max(...values) - Math.min(...values) : -1;
 }
-async function unjudged() {
-  const hits = await rankings();
-  return summary.queries.map((_, query) => [state.a, state.b].some((setting) => {
-    const { grades } = hits.found[setting];
-    return grades.slice(hits.starts[setting][query], hits.starts[setting][query + 1]).includes(UNJUDGED);
-  }));
+function isTopLower(query) {
+  const [top, ...others] = valuesOf(query);
+  return top != null && others.some((value) => value != null && way(state.m) * (value - top) > 0);
 }
-async function refreshQueries() {
-  const rows = pairRows();
+const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+// A filter, its words and what it keeps; one that keeps nothing is not offered.
+function filters() {
+  const best = names[summary.order[0]];
+  const choices = [
+    ["differ", "Settings differ", (query) => spreadOf(query) > 0],
+    ["none", "Some find no answer", (query) => isScored(query) && ranksOf(query).includes(0)],
+    ["lower", `${shortened(best)} is not ${way(state.m) > 0 ? "highest" : "lowest"}`, isTopLower],
+    ["all", "All", isScored],
+    ["unanswerable", "No answer in the documents", (query) => !isScored(query) && !isAnswerable(query)],
+    ["unscored", "Not scored", (query) => !isScored(query) && isAnswerable(query)],
+  ];
+  const queries = summary.queries.map((_, query) => query);
+  return choices.map(([name, label, keeps]) => ({ name, label, queries: queries.filter(keeps) })).filter((choice) => choice.queries.length);
+}
+const ORDERS = [["difference", "largest difference first"], ["lowest", "lowest of the first setting first"], ["given", "as in the labels"]];
+const shortened = (name, most = 28) => (plain(name).length > most ? plain(name).slice(0, most - 1) + "…" : plain(name));
+function refreshQueries() {
   const words = state.s.toLowerCase().split(/\s+/).filter(Boolean);
-  const isUnjudged = state.f === "unjudged" ? await unjudged() : null;
-  const keeps = {
-    all: () => true, won: ({ gain }) => gain > 0, lost: ({ gain }) => gain < 0,
-    tied: ({ difference }) => difference === 0, failed: ({ failed }) => failed, unjudged: ({ query }) => isUnjudged[query],
-  };
-  const fits = ({ query }) => {
+  const fits = (query) => {
     const { id, text, tags } = summary.queries[query];
     const inside = `${id} ${text} ${tags.join(" ")}`.toLowerCase();
     return words.every((word) => inside.includes(word));
   };
-  const high = Number.POSITIVE_INFINITY;
-  const keys = {
-    difference: ({ gain }) => gain ?? high, gain: ({ gain }) => -(gain ?? -high),
-    lowest: ({ a, b }) => Math.min(a ?? high, b ?? high), id: () => 0,
-  };
-  listed = rows.filter((row) => keeps[state.f](row) && fits(row)).sort((one, other) => keys[state.o](one) - keys[state.o](other));
-  visible = STEP;
-  drawPair(listed);
+  const offered = filters();
+  const chosen = offered.find(({ name }) => name === state.f) ?? offered[0] ?? { queries: [] };
+  const keys = { difference: (query) => -spreadOf(query), lowest: (query) => way(state.m) * (valuesOf(query)[0] ?? Number.POSITIVE_INFINITY), given: (query) => query };
+  listed = chosen.queries.filter(fits).sort((one, other) => keys[state.o](one) - keys[state.o](other) || one - other);
+  if (state.q != null && !listed.includes(state.q)) listed.unshift(state.q);
+  visible = Math.max(STEP, listed.indexOf(state.q) + 1);
+  document.getElementById("filters").replaceChildren(...offered.map(({ name, label, queries }) => made("button", {
+    type: "button", role: "radio", "aria-checked": String(name === chosen.name), onclick: () => change(() => { state.f = name; }),
+  }, `${label} ${queries.length.toLocaleString("en")}`)));
   listQueries();
 }
 function listQueries() {
-  const body = document.getElementById("query-rows");
-  body.replaceChildren(...listed.slice(0, visible).map(({ query, a, b, difference, gain }) => {
-    const { id, text, tags } = summary.queries[query];
-    const side = gain > 0 ? "better" : gain < 0 ? "worse" : "";
-    return made("tr", {},
-      made("td", { class: "name" }, made("button", { class: "link", type: "button", "data-query": String(query), onclick: () => choose(query) }, plain(id))),
-      made("td", { class: "text", dir: "auto" }, plain(text), tags.length ? made("span", { class: "soft" }, " " + plain(tags.join(", "))) : null),
-      ...[shown(a), ...(names.length > 1 ? [shown(b), signed(difference)] : [])].map((value, place) => made("td", { class: place === 2 ? `number ${side}` : "number" }, value)));
-  }));
-  const head = [plain(names[state.a]), ...(names.length > 1 ? [plain(names[state.b]), "difference"] : [])];
-  document.getElementById("query-head").replaceChildren(...["query", "text", ...head].map((name, place) => made("th", { scope: "col", class: place > 1 ? "number" : null }, name)));
-  document.getElementById("query-count").textContent = `${listed.length} of ${summary.queries.length} queries`;
+  const metric = summary.metrics[state.m].name;
+  const head = isWide()
+    ? [made("span", {}, `the darker, the better its ${metric}; empty: 0`), made("span", {}, `${names.length} settings, as above from left`), made("span", {}, metric), made("span", {}, "no answer")]
+    : [made("span", {}, `${metric} (bar)${summary.k ? ", and the rank of the first answer (#)" : ""}; bold: best`), ...summary.order.map((setting) => made("b", {}, plain(names[setting])))];
+  document.getElementById("query-head").replaceChildren(...head);
+  document.getElementById("query-rows").replaceChildren(...listed.slice(0, visible).map(queryRow));
+  document.getElementById("query-count").textContent = plural(listed.length, "question");
   const more = document.getElementById("query-more");
   more.hidden = listed.length <= visible;
-  more.textContent = `Show ${Math.min(STEP, listed.length - visible)} more`;
+  more.textContent = `Show ${listed.length - visible > MORE ? `${MORE} of ` : ""}the other ${(listed.length - visible).toLocaleString("en")}`;
 }
-function choose(query, { focus = true } = {}) {
+function queryRow(query) {
+  const { id, text, tags } = summary.queries[query];
+  const words = made("span", { class: "w", dir: "auto" }, plain(text || id), tags.length ? made("small", {}, " " + plain(tags.join(", "))) : null);
+  const row = made("details", { class: "q", "data-query": String(query), open: query === state.q }, made("summary", { class: "row" }, words, ...(isWide() ? strip(query) : cells(query))), made("div", { class: "o" }));
+  row.addEventListener("toggle", () => {
+    if (row.open && state.q !== query) openQuery(query);
+    else if (!row.open && state.q === query) { state.q = null; writeFragment(); }
+  });
+  return row;
+}
+function cells(query) {
+  const values = valuesOf(query);
+  const known = values.filter((value) => value != null).map((value) => way(state.m) * value);
+  const [best, ranks] = [Math.max(...known), ranksOf(query)];
+  return values.map((value, place) => {
+    const isBest = value != null && known.length > 1 && way(state.m) * value === best && new Set(known).size > 1;
+    const isMissed = summary.k && isScored(query) && ranks[place] === 0;
+    const cell = made("span", { class: `c${isBest ? " h" : ""}${isMissed ? " x" : ""}` }, value == null ? "–" : value.toFixed(2),
+      summary.k && isScored(query) ? made("small", {}, isMissed ? "none" : `#${ranks[place]}`) : null);
+    cell.style.setProperty("--v", String(Math.round(100 * Math.min(1, Math.max(0, value ?? 0)))));
+    return cell;
+  });
+}
+// One cell per setting in four steps of the metric; empty where the value is 0.
+function strip(query) {
+  const values = valuesOf(query);
+  const known = values.filter((value) => value != null);
+  if (!known.length) return [made("span"), made("small", {}, "not scored"), made("span")];
+  const paths = ["", "", "", ""];
+  const most = Math.max(1, ...known);
+  values.forEach((value, place) => { if (value > 0) paths[Math.min(3, Math.ceil((4 * value) / most) - 1)] += `M${place} 0h.9v1h-.9z`; });
+  const drawn = drawing("svg", { class: "hs", viewBox: `0 0 ${values.length} 1`, preserveAspectRatio: "none", "aria-hidden": "true" }, ...paths.map((d) => drawing("path", { d })));
+  const missed = ranksOf(query).filter((rank) => rank === 0).length;
+  return [drawn, made("small", {}, `${Math.min(...known).toFixed(2)} to ${Math.max(...known).toFixed(2)}`), made("small", {}, missed ? `${missed} of ${values.length}` : "")];
+}
+function change(how) {
+  how();
+  writeFragment();
+  controls();
+  refreshQueries();
+  showQuery();
+}
+async function openQuery(query, { focus = false } = {}) {
   state.q = query;
   writeFragment();
-  return showQuery({ focus });
+  if (!document.querySelector(`[data-query="${query}"]`)) { refreshQueries(); }
+  for (const row of document.querySelectorAll("details.q[open]")) if (row.dataset.query !== String(query)) row.open = false;
+  const row = document.querySelector(`[data-query="${query}"]`);
+  row.open = true;
+  await showQuery();
+  if (focus) row.querySelector("summary").focus();
 }
 function step(by) {
-  const place = listed.findIndex(({ query }) => query === state.q);
-  const next = listed[place + by];
-  if (next) choose(next.query);
+  const next = listed[listed.indexOf(state.q) + by];
+  if (next == null) return;
+  if (listed.indexOf(next) >= visible) { visible += STEP; listQueries(); }
+  openQuery(next, { focus: true });
 }
 function closeQuery() {
-  const back = document.querySelector(`[data-query="${state.q}"]`);
+  const row = document.querySelector(`[data-query="${state.q}"]`);
   state.q = null;
   writeFragment();
-  document.getElementById("detail").hidden = true;
-  (back ?? document.getElementById("query-search")).focus();
+  if (row) { row.open = false; row.querySelector("summary").focus(); }
 }
-async function showQuery({ focus = false } = {}) {
-  const detail = document.getElementById("detail");
-  if (state.q == null) {
-    detail.hidden = true;
-    return;
-  }
-  const [query, asked] = [summary.queries[state.q], state.q];
+async function showQuery() {
+  if (state.q == null) return;
+  const asked = state.q;
+  const place = document.querySelector(`[data-query="${asked}"] .o`);
+  if (!place) return;
+  const query = summary.queries[asked];
   const chosen = [...new Set([state.a, state.b])];
   const found = await Promise.all(chosen.map((setting) => hitsOf(setting, asked)));
   const texts = new Map();
   for (const hit of found.flat()) texts.set(hit.chunk, await textOf(hit));
+  const firsts = isWide() ? null : await firstHits(asked);
   const moved = await movedSection(asked, chosen, found);
   const below = await Promise.all(chosen.map((setting) => ranksBelow(setting, asked)));
   const leftOut = (await block("texts")).left_out;
   const explained = (await block("explanations")).map((setting) => setting?.[asked]);
   if (state.q !== asked) return;
-  const heading = made("h3", { tabindex: "-1", dir: "auto" }, plain(query.text || query.id));
-  const grades = new Map(query.labels.map(([doc, grade]) => [doc, grade]));
-  detail.replaceChildren(...[
-    made("div", { class: "controls" },
-      made("button", { type: "button", onclick: closeQuery }, "Close"),
-      made("button", { type: "button", onclick: () => step(-1) }, "Previous"),
-      made("button", { type: "button", onclick: () => step(1) }, "Next"),
-      made("span", { class: "soft" }, plain(query.id))),
-    heading,
-    made("p", {}, labelled([...grades])),
+  place.replaceChildren(...[
+    made("p", {}, labelled([...new Map(query.labels.map(([doc, grade]) => [doc, grade]))]), made("small", {}, ` ${plain(query.id)}`)),
+    firsts,
+    names.length > 1 ? pairControls() : null,
     moved,
-    leftOut && found.flat().some(({ chunk }) => !texts.get(chunk)) ? made("p", { class: "soft" }, "Where a text is missing below, it was left out to keep the page small.") : null,
-    made("div", { class: "lists" }, ...chosen.map((setting, place) => ranked(setting, found[place], found[1 - place], below[1 - place], query, texts, explained[setting]))),
+    leftOut && found.flat().some(({ chunk }) => !texts.get(chunk)) ? made("p", { class: "mute" }, "Where a text is missing below, it was left out to keep the page small.") : null,
+    made("div", { class: "lists" }, ...chosen.map((setting, at) => ranked(setting, found[at], found[1 - at], below[1 - at], query, texts, explained[setting]))),
   ].filter(Boolean));
-  detail.hidden = false;
-  for (const passage of detail.querySelectorAll(".passage")) {
+  for (const passage of place.querySelectorAll(".passage")) {
     const mark = passage.querySelector("mark");
     if (passage.scrollHeight > passage.clientHeight) for (const [name, value] of [["tabindex", "0"], ["role", "group"], ["aria-label", "Text of the hit"]]) passage.setAttribute(name, value);
     if (mark) passage.scrollTop = mark.offsetTop - passage.offsetTop - 24;
   }
-  if (focus) {
-    heading.focus();
-    detail.scrollIntoView({ block: "nearest" });
-  }
+}
+// The first hits of every setting: the grade in a disc, and the title.
+async function firstHits(query) {
+  const lists = await Promise.all(summary.order.map(async (setting) => {
+    const hits = (await hitsOf(setting, query)).slice(0, FIRST_HITS);
+    const titles = await Promise.all(hits.map(async (hit) => (await textOf(hit))?.[3] || hit.doc));
+    return made("div", {}, made("b", {}, plain(names[setting])), hits.length ? made("ol", {}, ...hits.map((hit, place) => made("li", {}, disc(hit.grade), plain(titles[place])))) : made("p", {}, "nothing"));
+  }));
+  return made("div", {}, made("div", { class: "firsts" }, ...lists),
+    made("p", { class: "mute" }, `First ${FIRST_HITS}. `, disc(3), " grade of the label, ", disc(0), " labelled not relevant, ", disc(null), " no label: counts as 0."));
+}
+const disc = (grade) => made("span", { class: `r${grade == null ? " u" : grade > 0 ? " y" : ""}` }, grade == null ? "?" : String(grade));
+function pairControls() {
+  const choose = (key, label) => {
+    const select = made("select", { "aria-label": label });
+    options(select, state[key], names, (setting) => { state[key] = setting; writeFragment(); showQuery(); });
+    return select;
+  };
+  return made("div", { class: "controls" }, "What moved from ", choose("a", "from"), " to ", choose("b", "to"),
+    made("button", { type: "button", onclick: () => step(-1) }, "Previous"), made("button", { type: "button", onclick: () => step(1) }, "Next"));
 }
 function labelled(grades) {
   const helping = grades.filter(([, grade]) => grade > 0).map(([doc, grade]) => `${plain(doc)} (${grade})`);
@@ -138,7 +198,7 @@ function ranked(setting, hits, others, below, query, texts, explained) {
   const values = summary.metrics.slice(0, 4).map(({ name }, metric) => `${name} ${shown(summary.values[metric][setting][state.q])}`);
   const elsewhere = new Map((others ?? []).map((hit) => [hit.doc, hit.rank]).reverse());
   return made("div", {},
-    made("h3", {}, plain(names[setting])), made("p", { class: "soft" }, values.join(" · ")),
+    made("h3", {}, plain(names[setting])), made("p", { class: "mute" }, values.join(" · ")),
     weighed("the query's terms", explained?.terms),
     ...(explained?.wordings ?? []).map((wording) => made("p", { class: "why", dir: "auto" }, `asked: ${plain(wording)}`)),
     hits.length ? null : made("p", {}, "It found nothing."),
@@ -150,8 +210,8 @@ function ranked(setting, hits, others, below, query, texts, explained) {
       const text = texts.get(hit.chunk);
       return made("li", {},
         made("div", { class: "head" }, made("span", {}, `${hit.rank}.`), made("span", { class: "doc" }, plain(hit.doc)),
-          made("span", { class: "grade" + (hit.grade > 0 ? " relevant" : "") }, grade),
-          made("span", { class: "soft" }, hit.score == null ? "" : `score ${hit.score}`), made("span", { class: "soft" }, moved)),
+          disc(hit.grade), made("span", { class: "mute" }, grade),
+          made("span", { class: "mute" }, hit.score == null ? "" : `score ${hit.score}`), made("span", { class: "mute" }, moved)),
         text ? made("p", { class: "passage", dir: "auto" }, ...marked(text, hit, query)) : null,
         weighed("matches", explained?.matches[hit.rank - 1]), weighed("terms", explained?.hit_terms[hit.rank - 1]));
     })));

@@ -1,5 +1,5 @@
 // What is chosen lives in the fragment of the address, so that a finding can be linked and the back button works.
-const state = { q: null, a: null, b: null, m: 0, f: "all", s: "", o: "difference", k: null };
+const state = { q: null, a: null, b: null, m: 0, f: "", s: "", o: "difference" };
 let names = [];
 function readFragment() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -10,10 +10,9 @@ function readFragment() {
   state.a = place("a", state.a);
   state.b = place("b", state.b);
   state.m = Math.max(0, summary.metrics.findIndex(({ name }) => name === given.get("m")));
-  state.f = FILTERS.some(([name]) => name === given.get("f")) ? given.get("f") : "all";
-  state.o = ORDERS.some(([name]) => name === given.get("o")) ? given.get("o") : offered(ORDERS)[0][0];
+  state.f = given.get("f") ?? "";
+  state.o = ORDERS.some(([name]) => name === given.get("o")) ? given.get("o") : ORDERS[0][0];
   state.s = given.get("s") ?? "";
-  state.k = names.includes(given.get("k")) ? given.get("k") : null;
   const query = summary.queries.findIndex(({ id }) => id === given.get("q"));
   state.q = query < 0 ? null : query;
 }
@@ -23,10 +22,9 @@ function writeFragment({ replace = false } = {}) {
   given.set("a", names[state.a]);
   given.set("b", names[state.b]);
   if (state.m) given.set("m", summary.metrics[state.m].name);
-  if (state.f !== "all") given.set("f", state.f);
-  if (state.o !== offered(ORDERS)[0][0]) given.set("o", state.o);
+  if (state.f) given.set("f", state.f);
+  if (state.o !== ORDERS[0][0]) given.set("o", state.o);
   if (state.s) given.set("s", state.s);
-  if (state.k != null) given.set("k", state.k);
   const target = "#" + given;
   if (target !== location.hash) history[replace ? "replaceState" : "pushState"](null, "", target);
 }

@@ -1,0 +1,127 @@
+"""Questions on which a setting fails most: what it should find, and what it found first."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.errors import listed
+from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.report.model import TEXTS
+from ragtrial.report.rows import Row
+from ragtrial.report.schema import JudgmentPart, QueryPart
+from ragtrial.views.page.blocks import FoundHits
+
+MOST = 3
+_WIDTH = 150
+_PASSAGE = 400
+"""The most characters of a passage."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A document with a passage of it; ``is_answer`` if the passage is the labelled one."""
+
+    title: str
+    text: str
+    is_answer: bool = False
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A question, the answer that it should find, the first hit, and the ranks of the answer in words."""
+
+    id: str
+    question: str
+    answer: Text | None
+    found: Text | None
+    ranks: str
+
+
+def failing_questions(contest: ComparisonInput, found: FoundHits, setting: str) -> list[Failing]:
+    """The questions with the lowest values of ``setting``; of equal ones, those on which most settings fail.
+
+    ``found`` are the hits of the same settings and questions. Questions with the best value are left out.
+    """
+    place, sign = contest.place(setting), contest.sign(contest.primary)
+    values = sign * contest.scores(contest.primary).values
+    counted = np.flatnonzero(~np.isnan(values[place]) & (values[place] < np.nanmax(values, initial=-np.inf)))
+    order = counted[np.lexsort([np.nansum(values[:, counted], axis=0), values[place, counted]])][:MOST].tolist()
+    wanted = {name for row in order for name in _chunks(found, contest.queries[row], row, place)}
+    texts: dict[str, Row] = {}
+    for report in {contender.report.folder: contender.report for contender in contest.settings}.values():
+        if report.file(TEXTS).is_file():
+            texts = report.texts(wanted) | texts
+    return [_failing(contest, found, texts, row, place) for row in order]
+
+
+def _chunks(found: FoundHits, query: QueryPart, row: int, place: int) -> Iterator[str]:
+    """The chunks that may be shown: the first hit of the setting, and hits in documents that answer."""
+    answers = {label.doc for label in query.relevant_docs if label.relevance > 0}
+    first = found.settings[place].of_query(row)[:1]
+    others = (code for own in found.settings for code in own.of_query(row) if found.keys[code][0] in answers)
+    yield from (found.names[code] for code in (*first, *others) if found.names[code])
+
+
+def _failing(contest: ComparisonInput, found: FoundHits, texts: dict[str, Row], row: int, place: int) -> Failing:
+    query = contest.queries[row]
+    labels = sorted(query.relevant_docs, key=lambda label: (label.relevance, bool(label.spans)), reverse=True)
+    label = labels[0] if labels and labels[0].relevance > 0 else None
+    first = found.settings[place].of_query(row)[:1]
+    k, ranks = parse_metric(contest.primary).k, ""
+    if label is not None:
+        ranks = _ranks(contest.names, [_rank(found, row, at, label, k) for at in range(len(found.settings))], k)
+    return Failing(
+        id=query.id,
+        question=query.text or query.id,
+        answer=None if label is None else _answer(label, texts),
+        found=None if not first else _beginning(found, texts, first[0]),
+        ranks=ranks,
+    )
+
+
+def _answer(label: JudgmentPart, texts: dict[str, Row]) -> Text:
+    """The labelled passage, from a hit that has it; the beginning of the document if no passage is labelled."""
+    rows = [text for text in texts.values() if text["doc"] == label.doc]
+    for text in rows:
+        for span in label.spans:
+            if text["start"] <= span.start and span.end <= text["end"]:
+                passage = text["text"][span.start - text["start"] : span.end - text["start"]]
+                return Text(text["title"] or label.doc, _short(passage, _PASSAGE), is_answer=True)
+    title = next((text["title"] for text in rows if text["title"]), "")
+    return Text(title or label.doc, "")
+
+
+def _beginning(found: FoundHits, texts: dict[str, Row], code: int) -> Text:
+    text = texts.get(found.names[code])
+    if text is None:
+        return Text(found.keys[code][0], "")
+    return Text(text["title"] or text["doc"], _short(text["text"].removeprefix(f"# {text['title']}"), _WIDTH))
+
+
+def _short(text: str, width: int) -> str:
+    return textwrap.shorten(text, width, placeholder=" …")
+
+
+def _rank(found: FoundHits, row: int, place: int, label: JudgmentPart, k: int | None) -> int | None:
+    """The rank of the first hit that has the label, at most ``k``."""
+    for rank, code in enumerate(found.settings[place].of_query(row)[:k], 1):
+        doc, start, end = found.keys[code]
+        spans = label.spans if found.unit == "span" else []
+        if doc == label.doc and (not spans or any((start or 0) < one.end and one.start < (end or 0) for one in spans)):
+            return rank
+    return None
+
+
+def _ranks(names: Sequence[str], ranks: Sequence[int | None], k: int | None) -> str:
+    have = [f"{name} #{rank}" for name, rank in zip(names, ranks, strict=True) if rank is not None]
+    missing = [name for name, rank in zip(names, ranks, strict=True) if rank is None]
+    within = f"the first {k}" if k else "the hits"
+    if not have:
+        return f"This answer is in {within} of no setting."
+    rest = f"; not in {within} of {listed(missing, 5)}" if missing else ""
+    return f"Rank of this answer: {listed(have, 5)}{rest}."

@@ -1,0 +1,409 @@
+"""The top of the page: the verdict in counts, and a plot of each setting against the one that it is compared with."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ragtrial.comparison.comparing import judged_share
+from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
+from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionKind
+from ragtrial.comparison.evidence import verdict_of_claim
+from ragtrial.comparison.number_text import digits_of, percent, signed
+from ragtrial.comparison.statistics.estimates import mean_interval
+from ragtrial.comparison.sweep_effects import EffectsPart
+from ragtrial.errors import counted, listed
+from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.report.schema import SettingPart
+from ragtrial.views.analysis import Analysis
+from ragtrial.views.sections.details import level_text
+
+MOST_NAMED_ROWS = 12
+"""With more settings, rows are low and have a column for each option instead of a name."""
+
+MOST_ROWS = 40
+"""With more settings, the first rows and those with a verdict are shown."""
+
+_FIRST_ROWS = 20
+_MOST_TICKS = 8
+_WORTH_A_COLUMN = 1.2
+"""A cost is shown if the largest is at least so many times the smallest."""
+_STEPS = (1, 2, 4, 5)
+_BADGES: Mapping[ConclusionKind, tuple[str, str]] = {
+    "best": ("Best", "best"),
+    "leading": ("Leading", "leading"),
+    "nothing shown": ("Nothing shown", "nothing"),
+    "no ranking yet": ("Too few questions", "few"),
+    "baseline": ("Against a baseline", "few"),
+    "two runs": ("Two runs", "few"),
+}
+"""The badge of a conclusion and the class of its look."""
+
+_MARKS = {
+    "better": "good", "worse": "worse", "worse within the margin": "worse", "no worse": "same", "inconclusive": "open",
+}  # fmt: skip
+KEY = {
+    "worse": "95% CI on the worse side of 0: worse",
+    "good": "95% CI on the better side of 0: better",
+    "same": "no worse within the margin",
+    "open": "CI across 0: inconclusive",
+}
+"""The meaning of the marks."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The badge with its look, the headlines with the muted rest of the first one, and a line for each verdict."""
+
+    badge: str
+    look: str
+    headlines: Sequence[str]
+    rivals: str
+    lines: Sequence[tuple[str, str]]
+    action: str
+    command: str
+
+
+def verdict_of(analysis: Analysis, *, is_option_shown: bool) -> Verdict:
+    """The conclusion in the words of the terminal; ``is_option_shown``: an option of a sweep is shown to be better.
+
+    Many settings with one verdict are counted, with the range of their differences, instead of named.
+    """
+    conclusion = analysis.conclusion
+    badge, look = _BADGES.get(conclusion.kind, ("", ""))
+    if conclusion.kind == "nothing shown" and is_option_shown:
+        badge = "No best setting"
+    lines = [re.fullmatch(r" {2}(\S.*?) {2,}(.*)", line) for line in conclusion.sentences[:-1]]
+    heads = [text for text, line in zip(conclusion.sentences, lines, strict=False) if line is None]
+    first, _, rivals = heads[0].removeprefix(f"{badge}: ").removeprefix("Baseline: ").partition(" (")
+    heads[0] = first if conclusion.found and conclusion.kind != "two runs" else heads[0]
+    rivals = f"({rivals}" if rivals and heads[0] == first else ""
+    counts = iter(_counts(analysis) if len(analysis.settings) > MOST_NAMED_ROWS else [""] * len(lines))
+    said = [(line[1], next(counts) or re.sub(r" {2,}", " ", line[2])) for line in lines if line]
+    step = conclusion.next_step
+    return Verdict(badge, look, heads, rivals, said, f"{step.action[:1].upper()}{step.action[1:]}", step.command)
+
+
+def _counts(analysis: Analysis) -> Iterator[str]:
+    """For each line of verdicts the number of its settings and the range of their differences."""
+    n, parts = analysis.conclusion.scored.scored, {part.setting: part for part in _parts(analysis)}
+    for verdict, names in analysis.conclusion.verdicts.items():
+        if verdict == "identical" and analysis.procedure.baseline is None:
+            continue  # they are on top
+        known = [parts[name].difference for name in names if name in parts]
+        differences = sorted(difference for difference in known if difference is not None)
+        spread = dict.fromkeys(signed(end, n) for end in (differences[-1], differences[0])) if differences else {}
+        which = f"all {len(names):,} others" if len(names) == len(parts) else counted(len(names), "setting")
+        yield f"{which} ({' to '.join(spread)})" if spread else which
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis from ``low`` to ``high`` with its ticks."""
+
+    low: float
+    high: float
+    ticks: Sequence[float]
+
+    def at(self, value: float) -> str:
+        """The position of ``value``, in per cent of the width."""
+        return f"{100 * (value - self.low) / (self.high - self.low):.1f}%"
+
+    def width(self, value: float) -> str:
+        """The length of ``value``, in per cent of the width."""
+        return f"{100 * value / (self.high - self.low):.1f}%"
+
+    def label(self, tick: float) -> str:
+        step = self.ticks[1] - self.ticks[0]
+        digits = max(0, -math.floor(math.log10(step) + 1e-9))
+        return "0" if abs(tick) < step / 2 else f"{tick:{'+' if self.low < 0 else ''}.{digits}f}"
+
+
+def axis_over(values: Sequence[float]) -> Axis:
+    """The axis over ``values`` and 0, outwards to ticks of 1, 2, 4 or 5 times a power of ten, at most eight."""
+    low, high = min(0.0, *values), max(0.0, *values)
+    exponent = math.floor(math.log10((high - low) or 0.1)) - 1
+    steps = (digit * 10.0**power for power in range(exponent, exponent + 4) for digit in _STEPS)
+    for step in steps:
+        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        if last - first < _MOST_TICKS:
+            last = max(last, first + 1)
+            return Axis(first * step, last * step, [tick * step for tick in range(first, last + 1)])
+    raise AssertionError(f"no axis from {low} to {high}")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A setting in the plot: words, counts and mean, its difference with interval and scenario, and the verdict."""
+
+    name: str
+    words: str
+    options: Sequence[str]
+    counts: str
+    mean: str
+    cost: str
+    mark: str
+    difference: float | None
+    interval: tuple[float, float] | None
+    scenario: tuple[float, float] | None
+    verdict: str
+    text: str
+    judged: int | None
+    said: str
+    """The strip in words."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """All settings on one axis of differences; without a verdict, of the mean of a single setting."""
+
+    heading: str
+    shared: str
+    options: Sequence[str]
+    counts: str
+    metric: str
+    cost: str
+    about: str
+    axis: Axis
+    margin: float
+    rows: Sequence[Row]
+    left_out: int
+    notes: Sequence[str]
+
+    @property
+    def marks(self) -> list[str]:
+        """The marks that occur, in the order of the key."""
+        return [mark for mark in KEY if any(row.mark == mark for row in self.rows)]
+
+    @property
+    def has_scenario(self) -> bool:
+        return any(row.scenario for row in self.rows)
+
+    @property
+    def has_judged(self) -> bool:
+        return any(row.judged is not None for row in self.rows)
+
+    @property
+    def is_low(self) -> bool:
+        return len(self.rows) > MOST_NAMED_ROWS
+
+
+def plot_of(contest: ComparisonInput, analysis: Analysis, ranked: Sequence[str]) -> Plot | None:
+    """The plot of the settings in the order of ``ranked``; None where no question is scored."""
+    conclusion, digits = analysis.conclusion, digits_of(analysis.conclusion.scored.scored)
+    if not conclusion.scored.scored:
+        return None
+    parts = {part.setting: part for part in _parts(analysis)}
+    names = [name for name in ranked if not contest.are_pairs_by_name or name in parts]
+    settings = [contest.settings[contest.place(name)] for name in names]
+    options, shared = _options(settings)
+    costs = [setting.part.cost(f"tokens@{parse_metric(conclusion.metric).k}") for setting in settings]
+    tokens = [cost for cost in costs if cost is not None]
+    has_cost = len(tokens) == len(costs) and max(tokens, default=0.0) >= _WORTH_A_COLUMN * min(tokens, default=1.0)
+    rows = [
+        replace(
+            _row(contest, analysis, setting, parts.get(setting.name), digits),
+            words=words, options=values, cost=f"{cost:,.0f}" if cost is not None and has_cost else "",
+        )
+        for setting, (words, values), cost in zip(settings, _words(settings, options), costs, strict=True)
+    ]  # fmt: skip
+    shown = [row for place, row in enumerate(rows) if place < _FIRST_ROWS or row.mark in ("good", "worse", "same")]
+    shown = rows if len(rows) <= MOST_ROWS else shown
+    ends = [end for row in shown for ends in (row.interval, row.scenario) for end in ends or ()]
+    ends += [row.difference for row in shown if row.difference is not None]
+    k = conclusion.found.k if conclusion.found else None
+    reference = analysis.procedure.baseline or (conclusion.top[0] if conclusion.top else "")
+    selection = analysis.selection
+    is_alone = conclusion.kind == "one setting"
+    about = (
+        f"mean {conclusion.metric}"
+        if is_alone
+        else f"difference in {conclusion.metric}"
+        + ("" if contest.are_pairs_by_name or not reference else f" from {reference}")
+    )
+    return Plot(
+        heading=f"Each setting against {called}" if reference and not is_alone else "The settings",
+        shared=shared,
+        options=[option_name(name) for name in options] if is_low else [],
+        counts=f"finds an answer in the first {k}" if k else "",
+        metric=conclusion.metric,
+        cost="tokens in the first " + str(parse_metric(conclusion.metric).k) if any(row.cost for row in rows) else "",
+        about=about,
+        axis=Axis(0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]) if is_alone else axis_over(ends or [0.1, -0.1]),
+        margin=0.0 if is_alone else analysis.procedure.margin,
+        rows=shown,
+        left_out=len(rows) - len(shown),
+        notes=[f"{selection.sentence}."] if selection and selection.corrected is not None else [],
+    )
+
+
+def _parts(analysis: Analysis) -> Iterator[ComparisonPart]:
+    """The comparisons that the conclusion is about: with its reference, or name by name."""
+    top = analysis.conclusion.top[:1]
+    for part in analysis.comparisons:
+        is_primary = part.metric == analysis.primary_metric
+        if is_primary and (analysis.procedure.baseline or not top or part.baseline == top[0]):
+            yield part
+
+
+def _row(
+    contest: ComparisonInput,
+    analysis: Analysis,
+    setting: ComparedSetting,
+    part: ComparisonPart | None,
+    digits: int,
+) -> Row:
+    conclusion, n = analysis.conclusion, analysis.conclusion.scored.scored
+    mean = setting.part.scores.get(conclusion.metric)
+    judged = judged_share(setting, conclusion.metric) if contest.report.unit == "document" else None
+    counts = conclusion.found.by_setting.get(setting.name) if conclusion.found else None
+    row: dict[str, Any] = {
+        "name": setting.name, "words": "", "options": [], "cost": "", "difference": None, "interval": None,
+        "scenario": None, "text": "",
+        "counts": "" if counts is None or not conclusion.found else f"{counts:,} of {conclusion.found.questions:,}",
+        "mean": "-" if mean is None or mean.mean is None else f"{mean.mean:.{digits}f}",
+        "judged": None if judged is None else round(100 * judged),
+    }  # fmt: skip
+    if conclusion.kind == "one setting":
+        values = contest.scores(conclusion.metric).values[contest.place(setting.name)]
+        ends = mean_interval(values[values == values], 0.05, conclusion.metric)
+        said = f"mean {row['mean']}" + (f", 95% CI {ends[0]:.{digits}f} to {ends[1]:.{digits}f}" if ends else "")
+        difference = mean.mean if mean else None
+        return Row(**row | {"mark": "open", "difference": difference, "interval": ends}, verdict="", said=said)
+    if part is None:
+        is_top = setting.name in conclusion.top or setting.name == analysis.procedure.baseline
+        word = {"best": "best", "leading": "leading", "baseline": "baseline"}.get(conclusion.kind, "highest")
+        said = "the setting that the others are compared with" if is_top else "no comparison"
+        verdict = word if is_top else ""
+        return Row(**row | {"mark": "top" if is_top else "", "difference": 0.0 if is_top else None}, verdict=verdict,
+                   said=said)  # fmt: skip
+    verdict = str(part.verdict)
+    if verdict in ("no worse", "worse within the margin"):
+        verdict = f"{verdict.split(' within')[0]} within {analysis.procedure.margin:g}"
+    row |= {"difference": part.difference, "interval": part.ci, "mark": _MARKS.get(str(part.verdict), "none")}
+    change = "no difference" if part.difference is None else minus(signed(part.difference, n))
+    said = change
+    if part.ci:
+        low, high = (minus(signed(end, n)) for end in part.ci)
+        said += f", {percent(analysis.procedure.confidence)} CI {low} to {high}"
+    unjudged = (analysis.found.get("unjudged") or ()) if setting.name in conclusion.depends_on_unjudged else ()
+    for scenario in unjudged:
+        if (scenario.setting, scenario.baseline) == (part.setting, part.baseline) and scenario.low is not None:
+            row["scenario"] = (scenario.low, scenario.high)
+            said += f"; with labels, scenarios {minus(signed(scenario.low, n))} to {minus(signed(scenario.high, n))}"
+    row["text"] = change if part.difference and part.verdict != "identical" else ""
+    return Row(**row, verdict=verdict, said=said)
+
+
+def minus(text: str) -> str:
+    """``text`` with minus signs where numbers are negative."""
+    return re.sub(r"(?<![\w.])-(?=\d)", "\u2212", text)
+
+
+def _options(settings: Sequence[ComparedSetting]) -> tuple[list[str], str]:
+    """The options of a sweep that differ between ``settings``, and the words of all that they share."""
+    swept = [setting.part.parameters.get("values") or {} for setting in settings]
+    names = list(dict.fromkeys(name for values in swept for name in values))
+    names = [name for name in names if len({repr(values.get(name)) for values in swept}) > 1]
+    words = [list(setting_words(setting.part)) for setting in settings]
+    shared = [word for word in words[0] if all(word in other for other in words[1:])] if len(words) > 1 else []
+    return names, listed(shared)
+
+
+def option_name(parameter: str) -> str:
+    """``title weight`` for ``retrievers.bm25.title_weight``, ``chunker`` for ``chunker.kind``."""
+    names = [part.strip().removesuffix(".kind").rpartition(".")[2] for part in parameter.split(",")]
+    return ", ".join(names).replace("_", " ")
+
+
+def _words(settings: Sequence[ComparedSetting], options: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """For each setting the words that not all share, and its values of ``options``."""
+    words = [list(setting_words(setting.part)) for setting in settings]
+    for setting, own in zip(settings, words, strict=True):
+        values = setting.part.parameters.get("values") or {}
+        rest = [word for word in own if len(words) == 1 or any(word not in other for other in words)]
+        yield ", ".join(rest), [level_text(values[name]) if name in values else "" for name in options]
+
+
+def setting_words(setting: SettingPart) -> Iterator[str]:
+    """A setting in words: how it searches, and its chunks, store and number of hits."""
+    parameters = setting.parameters
+    retriever = parameters.get("retriever") or {}
+    yield _retriever_words(retriever, parameters)
+    chunker = parameters.get("chunker") or {}
+    if chunker:
+        yield _chunk_words(chunker)
+    store = parameters.get("store") or {}
+    if store:
+        yield "exact search" if store.get("kind") == "exact" else f"index: {store.get('kind')}"
+    if retriever.get("top_k"):
+        yield f"first {counted(retriever['top_k'], 'hit')} kept"
+
+
+def _retriever_words(retriever: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
+    kind, inputs = str(retriever.get("kind", "run")), retriever.get("inputs") or retriever.get("of")
+    model = retriever.get("model") or (parameters.get("embedder") or {}).get("model") or ""
+    model = str(model).rpartition("/")[2]
+    named = {
+        "dense": f"by meaning: {model}" if model else "by meaning",
+        "bm25": "by words: BM25" + _weight(retriever),
+        "run_file": f"stored results: {retriever.get('path')}",
+        "custom": f"function {retriever.get('function')}",
+    }
+    if not inputs:
+        return named.get(kind, f"{kind}: {model}" if model else kind)
+    joined = " + ".join([inputs] if isinstance(inputs, str) else map(str, inputs))
+    if kind == "fusion":
+        by = "rank" if retriever.get("method") == "rrf" else "score"
+        weights = ", ".join(f"{weight:g}" for weight in retriever.get("weights") or ())
+        return f"{joined}, fused by {by}" + (f" ({weights})" if weights else "")
+    return f"{joined}, then {kind.replace('_', ' ')}" + (f": {model}" if model else "")
+
+
+def _weight(retriever: Mapping[str, Any]) -> str:
+    weight = retriever.get("title_weight", 1)
+    return "" if weight == 1 else f", titles weigh {weight:g}"
+
+
+def _chunk_words(chunker: Mapping[str, Any]) -> str:
+    kind = str(chunker.get("kind"))
+    if kind == "document":
+        return "whole documents"
+    size, overlap = chunker.get("size"), chunker.get("overlap")
+    text = f"{kind} chunks" + (f" of {size:,} {chunker.get('unit', 'tokens')}" if size else "")
+    return text + (f", overlap {overlap:,}" if overlap else "")
+
+
+def effects_of(effects: EffectsPart, sign: int, margin: float, level: float) -> Plot:
+    """What each option of a sweep does: a row for each level, compared with its reference."""
+    rows = []
+    for effect in effects.effects:
+        name = f"{option_name(effect.levels.parameter)}: "
+        name += f"{level_text(effect.levels.level)} instead of {level_text(effect.levels.reference)}"
+        difference, interval, said = effect.difference, effect.ci, "no difference is known"
+        verdict, mark = "", "none"
+        if difference is not None:
+            said = minus(signed(difference, effect.n))
+            verdict = "too few differences"
+        if difference is not None and interval is not None:
+            low, high = sorted(sign * end for end in interval)
+            verdict = verdict_of_claim(1 if low > 0 else -1 if high < 0 else 0, low, margin)
+            mark = _MARKS[verdict]
+            said += f" ({minus(signed(interval[0], effect.n))} to {minus(signed(interval[1], effect.n))})"
+        if verdict in ("no worse", "worse within the margin"):
+            verdict = f"{verdict.split(' within')[0]} within {margin:g}"
+        text = said if difference is not None else ""
+        rows.append(
+            Row(name=name, words="", options=(), counts=f"{effect.matched:,}", mean="", cost="", mark=mark,
+                difference=difference, interval=interval, scenario=None, verdict=verdict, text=text, judged=None,
+                said=f"{said}, {percent(level)} CI" if interval else said)
+        )  # fmt: skip
+    ends = [end for row in rows for end in (*(row.interval or ()), row.difference) if end is not None]
+    return Plot(
+        heading="What each option does", shared="", options=(), counts="", metric=effects.metric, cost="",
+        about=f"difference in {effects.metric}", axis=axis_over(ends or [0.1, -0.1]), margin=margin, rows=rows,
+        left_out=0, notes=(),
+    )  # fmt: skip
