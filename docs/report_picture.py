@@ -31,7 +31,9 @@ def take(browser: Browser, page: Path, name: str, fragment: str = "", start: str
     opened.goto(page.as_uri() + fragment)
     opened.wait_for_selector("html[data-ready=yes]")
     opened.wait_for_selector(start)
-    opened.evaluate(f"scrollBy(0, document.querySelector('{start}').getBoundingClientRect().top - 12)")
+    if fragment:
+        opened.wait_for_selector("#detail .lists")
+    opened.evaluate(f"scrollBy(0, document.querySelector('{start}').getBoundingClientRect().top - 44)")
     opened.screenshot(path=DOCS / name)
     opened.context.close()
 
@@ -46,10 +48,10 @@ def main() -> None:
         with sync_playwright() as started:
             path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
             browser = started.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-            take(browser, page, "report-page.png", viewport={"width": 1220, "height": 1130})
+            take(browser, page, "report-page.png", viewport={"width": 1180, "height": 840})
             dark: dict[str, Any] = {"viewport": {"width": 1220, "height": 860}, "color_scheme": "dark"}
-            take(browser, page, "report-page-dark.png", QUERY, "#detail", **dark)
-            take(browser, page, "report-page-phone.png", viewport={"width": 420, "height": 1300})
+            take(browser, page, "report-page-dark.png", QUERY, "details.q[open]", **dark)
+            take(browser, page, "report-page-phone.png", viewport={"width": 420, "height": 1200})
             browser.close()
 
 

@@ -23,7 +23,8 @@ from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.evaluation.metrics.base import Definition
 from ragtrial.report.model import Report, write_folder
 from ragtrial.search.search_run import Trial
-from ragtrial.views.page.blocks import summary_block
+from ragtrial.views.analysis import analyse
+from ragtrial.views.page.verdict import plot_of
 from ragtrial.views.report_tables import lowest_queries, score_table
 from ragtrial.views.sections.plots import best_first, claimed
 from ragtrial.views.table import best_cells
@@ -100,8 +101,10 @@ def test_scenarios_limits_of_a_search_and_the_page_follow_the_direction(metric: 
     assert part.gain == pytest.approx(sign * (part.difference or 0.0))
     low, high = part.gain_ci or (0, 0)
     assert 0 < low < (part.gain or 0) < high
-    drawn = summary_block(made, compared, {})
-    assert drawn["metrics"][0]["better"] == part.better == ("higher" if sign > 0 else "lower")
+    assert part.better == ("higher" if sign > 0 else "lower")
+    drawn = plot_of(made, analyse(made, ComparisonOptions("bad", procedure=QUICK)), made.names)
+    assert drawn is not None
+    assert {row.name: row.mark for row in drawn.rows} == {"good": "good", "bad": "top"}
     trials = [
         Trial(setting=None, point=None, mean=mean, queries=1, costs={}, is_within=True, seconds=0.0,  # type: ignore[arg-type]
               is_given=True, scores={}, sign=sign)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from experiments import write_experiment
-from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.side_by_side import gain_share
 from ragtrial.evaluation.bounds import attainable, bounds, tie_range
@@ -21,10 +20,7 @@ from ragtrial.evaluation.metrics.base import HitCount, metric, ratio
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.pooling import Pool
 from ragtrial.report.model import Report
-from ragtrial.views.analysis import analyse
 from ragtrial.views.report_tables import score_table
-from ragtrial.views.sections import VIEWS
-from ragtrial.views.sections.base import ViewInput
 from scenarios import scenario
 from small_experiment import ragtrial
 
@@ -35,7 +31,7 @@ def halved_recall() -> Iterator[None]:
 
     @metric(
         "order_unaware", "relevant", "relevant hits in the first k / 2R", "a test", aliases=("half",),
-        prefers="relevant", standard=True, columns={"document": 0}, curve=0,
+        prefers="relevant", standard=True, columns={"document": 0},
         structure=HitCount(lambda _metric, relevant, _: 2 * relevant),
         denominator="2R",
         elsewhere={"nobody": "HR@{k}"},
@@ -87,15 +83,8 @@ def test_files_are_scored_by_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert json.dumps(json.loads(made.out)).count("halved_recall@2")
 
 
-def test_a_table_shows_it_first_and_the_page_draws_its_curve_first(report: Report) -> None:
+def test_a_table_shows_it_first(report: Report) -> None:
     assert score_table(report, 200).titles[:3] == ["setting", report.primary_metric, "halved_recall@2"]
-    contest = input_of([str(report.folder)])
-    section = VIEWS["curves"].page(ViewInput(contest, analyse(contest, ComparisonOptions())))
-    assert section is not None
-    curves = section.data
-    assert min((one for one in curves if one["order"] is not None), key=lambda one: one["order"])["metric"] == (
-        "halved_recall"
-    )
 
 
 def test_its_bounds_its_best_value_and_its_ranges_are_known() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +53,22 @@ class Seen:
         self.page.on("request", lambda request: self.requests.append(request.url))
 
     def rows(self) -> list[str]:
-        return [row.strip() for row in self.page.locator("#query-rows button").all_inner_texts()]
+        """The ids of the listed questions."""
+        return [str(row.get_attribute("data-id")) for row in self.page.locator("details.q").all()]
+
+    def show(self, filtered: str) -> None:
+        """Choose the filter whose words begin with ``filtered``."""
+        self.page.locator("#filters").get_by_role("radio", name=re.compile(f"^{re.escape(filtered)}")).click()
+
+    def open(self, query: str) -> None:
+        """Open a listed question, and wait until its hits are drawn."""
+        self.page.locator("details.q").nth(self.rows().index(query)).locator("summary").first.click()
+        self.page.wait_for_selector(f"details.q[open][data-query='{self.place(query)}'] #detail .lists")
+
+    def place(self, query: str) -> str:
+        """The position of a question in the report."""
+        row = self.page.locator("details.q").nth(self.rows().index(query))
+        return str(row.get_attribute("data-query"))
 
 
 def opened(browser: Browser, file: Path, fragment: str = "", **context: object) -> Seen:

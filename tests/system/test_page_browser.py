@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,80 +45,95 @@ def seen(browser: Browser, file: Path) -> Iterator[Seen]:
     seen.page.context.close()
 
 
-def test_it_draws_differences_curves_and_queries(seen: Seen) -> None:
-    for section in ("differences", "curves", "pair"):
-        assert seen.page.locator(f"#{section}-plot svg[role=img]").count() >= 1
-    assert seen.page.locator("table").first.inner_text().count("bm25") == 1
-    assert len(seen.rows()) == 6
+def test_it_shows_the_verdict_the_plot_and_the_questions(seen: Seen) -> None:
+    assert "No ranking yet: 5 scored questions" in seen.page.locator("h1").inner_text()
+    assert seen.page.locator(".badge").inner_text().startswith("Too few questions")
+    strips = seen.page.locator("#plot tbody .strip svg[role=img]")
+    assert strips.count() == 2
+    said = [strip.get_attribute("aria-label") or "" for strip in strips.all()]
+    names = [text.splitlines()[0] for text in seen.page.locator("#plot tbody .name").all_inner_texts()]
+    assert sorted(names) == ["bm25", "dense"]
+    assert said[names.index("dense")] == "dense: the setting that the others are compared with"
+    assert re.fullmatch(r"bm25: [+\u2212]\d\.\d{3}", said[names.index("bm25")])
+    seen.show("All")
+    assert len(seen.rows()) == 5
 
 
 def test_hostile_text_is_shown_as_text(seen: Seen) -> None:
     name = "</script>'\""
-    assert name in seen.rows()
-    seen.page.get_by_role("button", name=name, exact=True).click()
-    heading = seen.page.locator("#detail h3").first.inner_text()
-    assert heading.startswith('<img src=x onerror="window.hacked = 1"> </script><script>')
-    assert not {"\u202e", "\u0007"} & set(heading)
-    assert "\ufffd" in heading
+    seen.show("All")
+    seen.open(name)
+    text = seen.page.locator("details.q[open] .w").inner_text()
+    assert text.startswith('<img src=x onerror="window.hacked = 1"> </script><script>')
+    assert not {"\u202e", "\u0007"} & set(text)
+    assert "\ufffd" in text
     assert seen.page.evaluate("window.hacked") is None
     assert seen.page.locator("main img").count() == 0
 
 
 def test_a_query_shows_both_rankings_with_grades_and_the_labelled_passage(seen: Seen) -> None:
-    seen.page.get_by_role("button", name="quote", exact=True).click()
+    seen.show("All")
+    seen.open("quote")
     lists = seen.page.locator("#detail .lists > div")
-    expect(lists).to_have_count(2)  # drawn once the texts are unpacked
+    expect(lists).to_have_count(2)
     assert lists.first.locator("li").count() == 3
     assert "grade 1" in lists.first.locator("li").first.inner_text()
     assert seen.page.locator("#detail mark").first.inner_text() == "Bake it for an hour in a hot oven."
+    assert seen.page.locator("#detail .firsts > div").count() == 2
 
 
 def test_a_finding_can_be_linked_and_the_way_back_works(browser: Browser, file: Path, seen: Seen) -> None:
-    seen.page.get_by_role("button", name="keep", exact=True).click()
-    seen.page.wait_for_selector("#detail h3")
+    seen.show("All")
+    seen.open("keep")
     fragment = seen.page.evaluate("location.hash")
-    assert fragment == "#q=keep&a=dense&b=bm25"
+    assert fragment == "#q=keep&a=dense&b=bm25&f=all"
     again = opened(browser, file, fragment)
-    assert again.page.locator("#detail h3").first.inner_text() == "How many days does soup keep in the fridge?"
-    expect(again.page.locator("#detail h3").first).to_be_in_viewport()
+    row = again.page.locator("details.q[open]")
+    assert row.locator(".w").inner_text().startswith("How many days does soup keep in the fridge?")
+    expect(row).to_be_in_viewport()
     again.page.context.close()
     seen.page.go_back()
-    seen.page.wait_for_selector("#detail", state="hidden")
+    expect(seen.page.locator("details.q[open]")).to_have_count(0)
 
 
 def test_filters_and_search_leave_what_fits(seen: Seen) -> None:
-    def differences() -> list[float | None]:
-        cells = seen.page.locator("#query-rows tr td:last-child").all_inner_texts()
-        return [None if cell == "–" else float(cell) for cell in cells]
-
-    everything = differences()
-    for name, sign in (("won", 1), ("lost", -1), ("tied", 0)):
-        button = seen.page.locator("#filters").get_by_role("button", name=name, exact=True)
-        button.click()
-        assert button.get_attribute("aria-pressed") == "true"
-        expected = [one for one in everything if one is not None and (one > 0) - (one < 0) == sign]
-        expect(seen.page.locator("#query-rows tr")).to_have_count(len(expected))
-        assert differences() == expected
-    seen.page.get_by_role("button", name="all", exact=True).click()
+    chips = seen.page.locator("#filters button")
+    for label in chips.all_inner_texts():
+        words, _, count = label.rpartition(" ")
+        seen.show(words)
+        expect(seen.page.locator("details.q")).to_have_count(int(count))
+        assert chips.and_(seen.page.locator("[aria-checked=true]")).all_inner_texts() == [label]
+    seen.show("All")
+    cells = [row.locator(".c").all_inner_texts() for row in seen.page.locator("details.q").all()]
+    differing = sum(len({cell.split()[0] for cell in row}) > 1 for row in cells)
+    assert f"Settings differ {differing}" in chips.all_inner_texts()
     seen.page.get_by_label("Search").fill("SOUP smooth")
-    expect(seen.page.locator("#query-rows tr")).to_have_count(1)
+    expect(seen.page.locator("details.q")).to_have_count(1)
     assert seen.rows() == ["smooth"]
-    assert seen.page.get_by_role("status").inner_text() == "1 of 6 queries"
+    assert seen.page.get_by_role("status").inner_text() == "1 question"
+
+
+def test_a_search_that_fits_nothing_leaves_the_way_back(seen: Seen) -> None:
+    seen.show("All")
+    seen.page.get_by_label("Search").fill("no such word")
+    expect(seen.page.locator("details.q")).to_have_count(0)
+    seen.page.get_by_label("Search").fill("")
+    expect(seen.page.locator("details.q")).to_have_count(5)
 
 
 def test_the_keyboard_is_enough(seen: Seen) -> None:
-    button = seen.page.get_by_role("button", name="rye", exact=True)
-    button.focus()
-    seen.page.keyboard.press("Enter")
-    expect(seen.page.locator("#detail h3").first).to_be_focused()
+    seen.show("All")
     place = seen.rows().index("rye")
-    other = "ArrowRight" if place + 1 < len(seen.rows()) else "ArrowLeft"
-    seen.page.keyboard.press(other)
-    expect(seen.page.locator("#detail .controls span")).not_to_have_text("rye")
+    seen.page.locator("details.q").nth(place).locator("summary").focus()
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.locator("details.q[open]")).to_have_attribute("data-id", "rye")
+    way = 1 if place + 1 < len(seen.rows()) else -1
+    seen.page.keyboard.press("ArrowRight" if way == 1 else "ArrowLeft")
+    next_one = seen.rows()[place + way]
+    expect(seen.page.locator("details.q[open]")).to_have_attribute("data-id", next_one)
     seen.page.keyboard.press("Escape")
-    seen.page.wait_for_selector("#detail", state="hidden")
-    focused = seen.page.evaluate("document.activeElement.textContent")
-    assert focused == seen.rows()[place + (1 if other == "ArrowRight" else -1)]
+    expect(seen.page.locator("details.q[open]")).to_have_count(0)
+    assert seen.page.evaluate("document.activeElement.closest('details').dataset.id") == next_one
 
 
 @pytest.mark.parametrize(("scheme", "background"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 26)")])
@@ -143,9 +159,10 @@ def test_without_scripts_the_verdicts_stand_there(browser: Browser, file: Path) 
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(file.as_uri())
-    assert "Plots and single queries need JavaScript" in page.locator("noscript").inner_text()
-    assert "bm25" in page.locator("table").first.inner_text()
-    assert not page.locator("#queries").is_visible()
+    assert "The questions need JavaScript" in page.locator("noscript").inner_text()
+    assert "bm25" in page.locator("#plot tbody").inner_text()
+    assert page.locator("#plot .strip svg circle").count() >= 1
+    assert not page.locator("#query-controls").is_visible()
     context.close()
 
 
@@ -159,7 +176,7 @@ def test_a_report_without_texts_shows_what_it_has(browser: Browser, file: Path, 
     bare = Path(shutil.copytree(report.parent, tmp_path / "bare"))
     (bare / "texts.jsonl.gz").unlink()
     seen = opened(browser, write_page(bare, tmp_path / "page.html"), "#q=quote")
-    assert seen.page.locator("#detail li").count() == 6
+    assert seen.page.locator("#detail .lists li").count() == 6
     assert seen.page.locator("#detail .passage").count() == 0
     assert seen.console == []
     seen.page.context.close()
@@ -168,12 +185,15 @@ def test_a_report_without_texts_shows_what_it_has(browser: Browser, file: Path, 
 def test_one_setting_alone_is_shown_without_a_comparison(browser: Browser, tmp_path: Path) -> None:
     report = run_experiment(write_experiment(tmp_path).config())
     seen = opened(browser, write_page(report.folder, tmp_path / "page.html", "--metric", "ndcg@3"))
-    assert "add another setting to the config" in seen.page.locator("#verdict").inner_text()
-    assert not seen.page.locator("#choose-a").is_visible()
-    assert seen.page.locator("#query-head th").all_inner_texts() == ["query", "text", "dense"]
-    assert len(seen.rows()) == len(QUERIES)
-    seen.page.get_by_role("button", name="rye", exact=True).click()
+    assert "Add another setting to the config" in seen.page.locator("#verdict").inner_text()
+    assert seen.page.locator(".badge").count() == 0
+    assert seen.page.locator("#plot tbody .strip svg").get_attribute("aria-label")
+    assert [text.strip() for text in seen.page.locator("#query-head b").all_inner_texts()] == ["dense"]
+    seen.show("All")
+    assert len(seen.rows()) == len([query for query in QUERIES if query["relevant_docs"]])
+    seen.open("rye")
     assert seen.page.locator("#detail .lists > div").count() == 1
-    assert "won" not in seen.page.locator("#filters").inner_text()
+    assert seen.page.locator("#detail select").count() == 0
+    assert "differ" not in seen.page.locator("#filters").inner_text()
     assert seen.console == []
     seen.page.context.close()

@@ -170,7 +170,7 @@ class Definition:
     A run computes a ``standard`` metric by default (a metric that needs an order if labels are an order).
     ``divides_by_k`` leaves it out if rankings end elsewhere than at k. ``columns`` is its position among the metrics of
     a table, per unit, lower positions first; narrow tables leave out the last columns, and all tables leave out the
-    other metrics. ``curve`` is its position among the curves over k on a page.
+    other metrics.
 
     The rest is for its card: ``gain`` and ``denominator`` of the formula, edge cases (``edges``), and the names of the
     same number in other tools. ``elsewhere`` maps a tool to its spelling, ``uncut`` to its spelling without a cutoff,
@@ -201,7 +201,6 @@ class Definition:
     standard: bool = False
     divides_by_k: bool = False
     columns: Mapping[Unit, int] = field(default_factory=dict)
-    curve: int | None = None
     gain: str = "1 for a relevant hit, else 0"
     denominator: str = "none"
     edges: tuple[str, ...] = ()

@@ -77,7 +77,7 @@ class GradedMetrics(Formulas):
             Alias("ndcg_cut", cut="required"), Alias("ndcg_burges", {"gain": "exp"}),
             Alias("document_ndcg", cut="none"), Alias("documentndcgevaluator", cut="none"),
         ),
-        prefers="gain", standard=True, columns={"document": 1, "span": 1}, curve=1,
+        prefers="gain", standard=True, columns={"document": 1, "span": 1},
         structure=WeightedSum(lambda _metric, ranks: discount(ranks), normalised=True),
         gain=_GAINS,
         denominator="the DCG, cut at k, of the best order of all judged documents, retrieved or not",

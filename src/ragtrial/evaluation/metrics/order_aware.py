@@ -49,7 +49,7 @@ class OrderAwareMetrics(base.Formulas):
             "mrr", Alias("recip_rank", cut="none"), Alias("document_mrr", cut="none"),
             Alias("documentmrrevaluator", cut="none"),
         ),
-        prefers="relevant", standard=True, columns={"document": 5, "span": 7}, curve=5,
+        prefers="relevant", standard=True, columns={"document": 5, "span": 7},
         structure=FirstHit(lambda ranks: np.asarray(1.0 / ranks)),
         denominator="the rank of the first relevant hit", edges=("its mean is MRR@k",),
         elsewhere={"ir_measures": "RR@{k}", "ranx": "mrr@{k}", "BEIR": "MRR@{k}", "MTEB": "mrr_at_{k}"},
@@ -78,7 +78,7 @@ class OrderAwareMetrics(base.Formulas):
             "map", Alias("map_cut", cut="required"), Alias("document_map", cut="none"),
             Alias("documentmapevaluator", cut="none"),
         ),
-        prefers="relevant", standard=True, columns={"document": 6, "span": 9}, curve=6, structure=PrecisionSum(),
+        prefers="relevant", standard=True, columns={"document": 6, "span": 9}, structure=PrecisionSum(),
         denominator="R, the relevant documents of the query, retrieved or not",
         edges=("with R > k even a perfect ranking stays below 1; capped_ap@k divides by min(k, R)",),
         elsewhere={

@@ -171,7 +171,6 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
     conclusion, procedure = analysis.conclusion, analysis.procedure
     axes = analysis.found.get("axes")
     effects = effects_of(axes, contest.sign(contest.primary), procedure.margin, procedure.confidence) if axes else None
-    is_option_shown = effects is not None and any(row.mark in ("good", "worse") for row in effects.rows)
     setting = (conclusion.top or ranked)[0]
     means, cutoffs = means_by_metric(contest), answers_by_cutoff(contest, ranked)
     reading = meanings_in(conclusion.sentences)
@@ -183,7 +182,7 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         script=script,
         blocks=blocks,
         comparison=analysis,
-        verdict=verdict_of(analysis, is_option_shown=is_option_shown),
+        verdict=verdict_of(analysis, effects),
         caveats=_caveats(analysis, contest),
         plot=plot_of(contest, analysis, ranked),
         effects=effects,

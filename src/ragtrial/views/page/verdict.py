@@ -29,6 +29,7 @@ MOST_ROWS = 40
 
 _FIRST_ROWS = 20
 _MOST_TICKS = 8
+_FEW_TICKS = 6
 _WORTH_A_COLUMN = 1.2
 """A cost is shown if the largest is at least so many times the smallest."""
 _STEPS = (1, 2, 4, 5)
@@ -67,14 +68,15 @@ class Verdict:
     command: str
 
 
-def verdict_of(analysis: Analysis, *, is_option_shown: bool) -> Verdict:
-    """The conclusion in the words of the terminal; ``is_option_shown``: an option of a sweep is shown to be better.
+def verdict_of(analysis: Analysis, effects: Plot | None) -> Verdict:
+    """The conclusion in the words of the terminal, and the options of a sweep that ``effects`` shows to be better.
 
     Many settings with one verdict are counted, with the range of their differences, instead of named.
     """
     conclusion = analysis.conclusion
     badge, look = _BADGES.get(conclusion.kind, ("", ""))
-    if conclusion.kind == "nothing shown" and is_option_shown:
+    better = [row for row in effects.rows if row.mark in ("good", "worse")] if effects else []
+    if conclusion.kind == "nothing shown" and better:
         badge = "No best setting"
     lines = [re.fullmatch(r" {2}(\S.*?) {2,}(.*)", line) for line in conclusion.sentences[:-1]]
     heads = [text for text, line in zip(conclusion.sentences, lines, strict=False) if line is None]
@@ -83,6 +85,9 @@ def verdict_of(analysis: Analysis, *, is_option_shown: bool) -> Verdict:
     rivals = f"({rivals}" if rivals and heads[0] == first else ""
     counts = iter(_counts(analysis) if len(analysis.settings) > MOST_NAMED_ROWS else [""] * len(lines))
     said = [(line[1], next(counts) or re.sub(r" {2,}", " ", line[2])) for line in lines if line]
+    if better:
+        better.sort(key=lambda row: -abs(row.difference or 0.0))
+        said.insert(0, ("options that matter", "; ".join(f"{row.name} {row.verdict} {row.text}" for row in better)))
     step = conclusion.next_step
     return Verdict(badge, look, heads, rivals, said, f"{step.action[:1].upper()}{step.action[1:]}", step.command)
 
@@ -122,14 +127,14 @@ class Axis:
         return "0" if abs(tick) < step / 2 else f"{tick:{'+' if self.low < 0 else ''}.{digits}f}"
 
 
-def axis_over(values: Sequence[float]) -> Axis:
-    """The axis over ``values`` and 0, outwards to ticks of 1, 2, 4 or 5 times a power of ten, at most eight."""
+def axis_over(values: Sequence[float], most: int = _MOST_TICKS) -> Axis:
+    """The axis over ``values`` and 0, outwards to at most ``most`` ticks of 1, 2, 4 or 5 times a power of ten."""
     low, high = min(0.0, *values), max(0.0, *values)
     exponent = math.floor(math.log10((high - low) or 0.1)) - 1
     steps = (digit * 10.0**power for power in range(exponent, exponent + 4) for digit in _STEPS)
     for step in steps:
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-        if last - first < _MOST_TICKS:
+        if last - first < most:
             last = max(last, first + 1)
             return Axis(first * step, last * step, [tick * step for tick in range(first, last + 1)])
     raise AssertionError(f"no axis from {low} to {high}")
@@ -218,21 +223,21 @@ def plot_of(contest: ComparisonInput, analysis: Analysis, ranked: Sequence[str])
     reference = analysis.procedure.baseline or (conclusion.top[0] if conclusion.top else "")
     selection = analysis.selection
     is_alone = conclusion.kind == "one setting"
-    about = (
-        f"mean {conclusion.metric}"
-        if is_alone
-        else f"difference in {conclusion.metric}"
-        + ("" if contest.are_pairs_by_name or not reference else f" from {reference}")
-    )
+    is_low = len(shown) > MOST_NAMED_ROWS
+    most = _FEW_TICKS if is_low else _MOST_TICKS
+    extreme = "highest" if contest.sign(conclusion.metric) > 0 else "lowest"
+    called = f"the {'baseline' if analysis.procedure.baseline else extreme}" if is_low and reference else reference
+    about = f"mean {conclusion.metric}" if is_alone else f"difference in {conclusion.metric}"
+    about += f" from {called}" if called and not (is_alone or contest.are_pairs_by_name) else ""
     return Plot(
         heading=f"Each setting against {called}" if reference and not is_alone else "The settings",
         shared=shared,
         options=[option_name(name) for name in options] if is_low else [],
         counts=f"finds an answer in the first {k}" if k else "",
         metric=conclusion.metric,
-        cost="tokens in the first " + str(parse_metric(conclusion.metric).k) if any(row.cost for row in rows) else "",
+        cost=f"tokens in the first {k or parse_metric(conclusion.metric).k}" if any(row.cost for row in rows) else "",
         about=about,
-        axis=Axis(0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]) if is_alone else axis_over(ends or [0.1, -0.1]),
+        axis=Axis(0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]) if is_alone else axis_over(ends or [0.1, -0.1], most),
         margin=0.0 if is_alone else analysis.procedure.margin,
         rows=shown,
         left_out=len(rows) - len(shown),
@@ -294,6 +299,8 @@ def _row(
         if (scenario.setting, scenario.baseline) == (part.setting, part.baseline) and scenario.low is not None:
             row["scenario"] = (scenario.low, scenario.high)
             said += f"; with labels, scenarios {minus(signed(scenario.low, n))} to {minus(signed(scenario.high, n))}"
+    if conclusion.kind == "no ranking yet":
+        return Row(**row | {"mark": "none", "interval": None, "scenario": None}, verdict="", said=change)
     row["text"] = change if part.difference and part.verdict != "identical" else ""
     return Row(**row, verdict=verdict, said=said)
 

@@ -70,7 +70,7 @@ function listQueries() {
 function queryRow(query) {
   const { id, text, tags } = summary.queries[query];
   const words = made("span", { class: "w", dir: "auto" }, plain(text || id), tags.length ? made("small", {}, " " + plain(tags.join(", "))) : null);
-  const row = made("details", { class: "q", "data-query": String(query), open: query === state.q }, made("summary", { class: "row" }, words, ...(isWide() ? strip(query) : cells(query))), made("div", { class: "o" }));
+  const row = made("details", { class: "q", "data-query": String(query), "data-id": plain(id), open: query === state.q }, made("summary", { class: "row" }, words, ...(isWide() ? strip(query) : cells(query))), made("div", { class: "o" }));
   row.addEventListener("toggle", () => {
     if (row.open && state.q !== query) openQuery(query);
     else if (!row.open && state.q === query) { state.q = null; writeFragment(); }
@@ -147,6 +147,8 @@ async function showQuery() {
   const leftOut = (await block("texts")).left_out;
   const explained = (await block("explanations")).map((setting) => setting?.[asked]);
   if (state.q !== asked) return;
+  document.getElementById("detail")?.removeAttribute("id");
+  place.id = "detail";
   place.replaceChildren(...[
     made("p", {}, labelled([...new Map(query.labels.map(([doc, grade]) => [doc, grade]))]), made("small", {}, ` ${plain(query.id)}`)),
     firsts,
