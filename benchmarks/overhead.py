@@ -67,7 +67,7 @@ from ragtrial.engines import Index
 from ragtrial.engines.chroma import ChromaEngine
 from ragtrial.pipeline import results
 from ragtrial.pipeline.run import Run
-from ragtrial.pipeline.vector_stages import IndexStage
+from ragtrial.pipeline.corpus_stages import IndexStage
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Question
 from ragtrial.report.model import environment

@@ -44,10 +44,8 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.records import Judgment, Query
 from ragtrial.report.model import load_report
 from ragtrial.report.schema import QueryPart
-from ragtrial.search.findings import Choice, decide
-from ragtrial.search.methods import METHODS
-from ragtrial.search.search_result import Findings
-from ragtrial.search.search_run import Measured, SearchRun, TrialRunner
+from ragtrial.search.search_result import Choice, Findings, decide
+from ragtrial.search.search_run import METHODS, Measured, SearchRun, TrialRunner
 from ragtrial.search.split import Split, split_queries
 
 CONFIG = """

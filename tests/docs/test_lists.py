@@ -14,7 +14,7 @@ from ragtrial.components.executors.processes import ProcessExecutor
 from ragtrial.components.executors.ray import RayExecutor
 from ragtrial.engines import STORES
 from ragtrial.labelling.importers.converting import HOWS
-from ragtrial.search.methods import METHODS
+from ragtrial.search.search_run import METHODS
 from ragtrial.views.sections import plot_names
 
 EXECUTORS = (ProcessExecutor, RayExecutor)

@@ -18,9 +18,8 @@ from ragtrial.components.interfaces import REACHING, Ranker
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.user_functions import folders_of
 from ragtrial.config.models import ExperimentConfig, effective, scored
-from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.strict_yaml import KeyPath
-from ragtrial.config.sweep import PlacedFault, SweepOptions
+from ragtrial.config.sweep import PlacedFault, SettingNames, SweepOptions
 from ragtrial.config.variants import Variant, dropped_options, follow, variants_of
 from ragtrial.dataset.chunks import Chunks, uncovered
 from ragtrial.engines import Store

@@ -10,9 +10,8 @@ from functools import cached_property
 from itertools import product
 
 from ragtrial.config.models import ExperimentConfig, scored
-from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.settings import Setting, named_setting, setting_of
-from ragtrial.config.sweep import Axis, Combination
+from ragtrial.config.sweep import Axis, Combination, SettingNames
 from ragtrial.config.variants import Check, Variant, probes_of, variant_of
 from ragtrial.errors import ConfigError, Fault
 

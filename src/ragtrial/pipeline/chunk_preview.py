@@ -20,7 +20,7 @@ from ragtrial.config.settings import (
 )
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.text_stages import prefix_warnings
+from ragtrial.pipeline.corpus_stages import prefix_warnings
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
 from ragtrial.records import ReportWarning

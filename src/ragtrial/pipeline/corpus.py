@@ -16,14 +16,22 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.library import Library
 from ragtrial.engines.exact import ExactStore
-from ragtrial.pipeline.audit_stage import AuditStage
-from ragtrial.pipeline.latency_stage import LatencyStage
+from ragtrial.pipeline.corpus_stages import (
+    ChunkStage,
+    ContextStage,
+    DocumentStage,
+    EmbeddingStage,
+    IndexStage,
+    LengthStage,
+    TruncationStage,
+    VectorStage,
+    prefix_warnings,
+)
+from ragtrial.pipeline.measurement_stages import AuditStage, LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage, SettingContext, SettingStages
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth
 from ragtrial.pipeline.stage import Runner, Stage
-from ragtrial.pipeline.text_stages import ChunkStage, ContextStage, DocumentStage, prefix_warnings
-from ragtrial.pipeline.vector_stages import EmbeddingStage, IndexStage, LengthStage, TruncationStage, VectorStage
 from ragtrial.progress import Progress
 from ragtrial.records import Question, ReportWarning, Unit
 

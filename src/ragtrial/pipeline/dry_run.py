@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ragtrial.cache.seals import Seal
-from ragtrial.pipeline.audit_stage import AUDITED_BELOW
 from ragtrial.pipeline.corpus import Graph, SettingRun
-from ragtrial.pipeline.latency_stage import LatencyStage
+from ragtrial.pipeline.measurement_stages import AUDITED_BELOW, LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.retrieval import skipped_in
 from ragtrial.pipeline.stage import Amount, KeptArtefacts, NotBuiltError, Stage, all_needs

@@ -21,11 +21,18 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.engines import Index
 from ragtrial.errors import ModelNotFoundError, RunError
+from ragtrial.pipeline.corpus_stages import (
+    BYTES_PER_TOKEN,
+    ChunkStage,
+    ContextStage,
+    IndexStage,
+    embedder_inputs,
+    embedder_names,
+    open_indexes,
+)
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import RANKINGS_FORMAT, Depth, Ranked, retrieve, skipped_in, stages_kept
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage, dotted_options, options_and_code
-from ragtrial.pipeline.text_stages import BYTES_PER_TOKEN, ChunkStage, ContextStage, embedder_inputs, embedder_names
-from ragtrial.pipeline.vector_stages import IndexStage, open_indexes
 from ragtrial.rankings import PADDING, Floats
 from ragtrial.records import Question, Unit
 

@@ -24,8 +24,7 @@ from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import Metric
 from ragtrial.evaluation.metrics.base import DEFINED_FOR
 from ragtrial.evaluation.spans import judged_whole
-from ragtrial.pipeline.audit_stage import audit_warnings
-from ragtrial.pipeline.latency_stage import latency_warnings
+from ragtrial.pipeline.measurement_stages import audit_warnings, latency_warnings
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics, packages_of, setting_parameters
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.rankings import PADDING, Codes, collapse, distinct

@@ -28,8 +28,8 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.pdf import PACKAGE as PDF_PACKAGE
 from ragtrial.evaluation.context_sizes import ContextSizes, TokenCounts, context_sizes
 from ragtrial.evaluation.grading import GradedRankings
-from ragtrial.pipeline.audit_stage import AUDITED_BELOW, Audited
 from ragtrial.pipeline.corpus import Graph, SettingRun
+from ragtrial.pipeline.measurement_stages import AUDITED_BELOW, Audited
 from ragtrial.pipeline.ranking_stage import RankingStage, SettingContext, SettingStages
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked

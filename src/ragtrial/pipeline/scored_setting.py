@@ -25,7 +25,7 @@ from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation, evaluate
 from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes, grade_spans
 from ragtrial.evaluation.spans import Overlaps, SpanLabels, span_labels
-from ragtrial.pipeline.audit_stage import audit
+from ragtrial.pipeline.measurement_stages import audit
 from ragtrial.pipeline.results import SettingResult
 from ragtrial.pipeline.retrieval import Ranked
 from ragtrial.rankings import PADDING, Bools, Rankings, collapse, from_rows

@@ -41,8 +41,8 @@ from ragtrial.evaluation.spans import whole_warnings
 from ragtrial.options import VARIABLE
 from ragtrial.pipeline import reporting
 from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.corpus_stages import fingerprint_of
 from ragtrial.pipeline.scored_setting import KNOWN, ScoredSetting, Scorer, context_parts
-from ragtrial.pipeline.text_stages import fingerprint_of
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, from_rows
 from ragtrial.records import PromptQueries, ReportWarning

@@ -1,4 +1,4 @@
-"""A search while it runs: the settings that a method asks for, each run once, cheapest first, within the budget."""
+"""A search while it runs: methods ask for settings, each of which is run once, cheapest first, within the budget."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,14 +16,18 @@ from ragtrial.components.endpoints.client import Client
 from ragtrial.config.settings import Setting
 from ragtrial.config.space import Point, Space
 from ragtrial.config.sweep import SearchOptions
-from ragtrial.errors import RagtrialError, RunError
+from ragtrial.errors import InputError, RagtrialError, RunError
 from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.pipeline.corpus_stages import EmbeddingStage
 from ragtrial.pipeline.outcome import score_settings
 from ragtrial.pipeline.run import Run
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.pipeline.stage import NotBuiltError, Stage, all_needs
-from ragtrial.pipeline.vector_stages import EmbeddingStage
+from ragtrial.registry import Registry
 from ragtrial.search.split import Split
+
+if TYPE_CHECKING:
+    import optuna
 
 _DRAWS = 30
 """Attempts per requested setting before the search gives up on new settings."""
@@ -249,3 +253,74 @@ class SearchRun:
             scores=measured.scores,
             sign=self.sign,
         )
+
+
+METHODS: Registry[Callable[[SearchRun], None]] = Registry("search method")
+
+_AT_ONCE = 4
+"""The number of settings that Optuna suggests together, so that the cheapest runs first."""
+
+_NOTHING_NEW = 10
+"""The search ends after this many rounds without a new setting."""
+
+_AT_RANDOM = 10
+
+
+@METHODS.register("random")
+def search_at_random(run: SearchRun) -> None:
+    """Try random settings, drawn before any is scored, so that the choice does not depend on the labels."""
+    run.try_all(run.draw(run.left))
+
+
+@METHODS.register("tpe")
+def search_by_tpe(run: SearchRun) -> None:
+    """Try what Optuna's tree-structured Parzen estimator suggests. Raises InputError if Optuna is not installed."""
+    study, idle = _study(run.seed, min(_AT_RANDOM, max(2, run.left // 4))), 0
+    while run.left > 0 and idle < _NOTHING_NEW:
+        before = run.left
+        suggestions = [study.ask() for _ in range(min(_AT_ONCE, run.left))]
+        trials = run.try_all([_point(suggestion, run) for suggestion in suggestions])
+        for suggestion, trial in zip(suggestions, trials, strict=True):
+            _report(study, suggestion, trial, run)
+        idle = idle + 1 if run.left == before else 0
+
+
+def _study(seed: int, startup: int) -> optuna.Study:
+    try:
+        import optuna
+    except ImportError as error:
+        message = "search.method tpe needs Optuna: pip install 'ragtrial[search]', or take method: random."
+        raise InputError(message) from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # it logs every trial, and names studies at random
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
+    return optuna.create_study(direction="maximize", sampler=sampler)
+
+
+def _point(suggestion: optuna.Trial, run: SearchRun) -> Point:
+    """The point that Optuna suggests. Positions in a list of numbers are ordered, other positions are not."""
+    space = run.space
+    entry = suggestion.suggest_categorical("retriever", space.entries) if len(space.entries) > 1 else space.entries[0]
+    positions: list[float | None] = []
+    for axis, is_reached in zip(space.axes, space.reached[entry], strict=True):
+        name = ", ".join(axis.keys)
+        if not is_reached:
+            positions.append(None)
+        elif axis.is_continuous:
+            positions.append(suggestion.suggest_float(name, 0.0, 1.0))
+        elif axis.is_ordered:
+            positions.append(float(suggestion.suggest_int(name, 0, len(axis.positions) - 1)))
+        else:
+            positions.append(float(suggestion.suggest_categorical(name, range(len(axis.positions)))))
+    return Point(entry, tuple(positions))
+
+
+def _report(study: optuna.Study, suggestion: optuna.Trial, trial: Trial | None, run: SearchRun) -> None:
+    import optuna
+
+    if trial is None or math.isnan(trial.mean):
+        study.tell(suggestion, state=optuna.trial.TrialState.FAIL)
+        return
+    for name, limit in run.options.within.items():
+        cost = trial.costs[name]
+        suggestion.set_constraint(name, 1.0 if cost is None else cost - limit)
+    study.tell(suggestion, trial.mean)

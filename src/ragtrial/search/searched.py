@@ -27,10 +27,8 @@ from ragtrial.pipeline.outcome import notice_unlabelled, report_of, score_all, w
 from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.report.model import Report, environment
 from ragtrial.report.schema import SearchedPart
-from ragtrial.search.findings import Choice, decide
-from ragtrial.search.methods import METHODS
-from ragtrial.search.search_result import SearchResult, TrialPart, sentences_of
-from ragtrial.search.search_run import SearchRun, TrialRunner
+from ragtrial.search.search_result import Choice, SearchResult, TrialPart, decide, sentences_of
+from ragtrial.search.search_run import METHODS, SearchRun, TrialRunner
 from ragtrial.search.split import power_sentence, split_queries
 
 RESULT, WINNER = "search.json", "winner.yaml"

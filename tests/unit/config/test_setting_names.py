@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.config.setting_names import LONGEST_NAME, SettingNames
-from ragtrial.config.sweep import identity_of
+from ragtrial.config.sweep import LONGEST_NAME, SettingNames, identity_of
 from sweeps import MODEL, SIZE, TOP_K, combined, sweep_of, values
 
 RANK = "retrievers.hybrid.rank_constant"

@@ -13,12 +13,12 @@ from pydantic import TypeAdapter
 
 from ragtrial.config.load import load_config
 from ragtrial.config.models import ExperimentConfig
-from ragtrial.config.setting_names import SettingNames
 from ragtrial.config.settings import settings_of
 from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.config.sweep import (
     MOST_COMBINATIONS,
     RangeAxis,
+    SettingNames,
     combinations,
     identity_of,
 )

@@ -14,7 +14,7 @@ from ragtrial.engines.chroma import ChromaStore
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.audit_stage import audit_warnings
+from ragtrial.pipeline.measurement_stages import audit_warnings
 from ragtrial.pipeline.run import RunOptions
 from ragtrial.report.model import Report
 from ragtrial.report.rows import read_rows

@@ -29,7 +29,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
 from ragtrial.experiment import run_experiment, search_settings
 from ragtrial.pipeline.corpus import Corpus, Graph
-from ragtrial.pipeline.latency_stage import measure_latency
+from ragtrial.pipeline.measurement_stages import measure_latency
 from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.pipeline.run import Run
 from ragtrial.progress import Silent

@@ -10,7 +10,7 @@ import pytest
 from hand_made import contest_over, report_of, setting_of
 from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.statistics.samples import Procedure
-from ragtrial.search.findings import Choice, decide
+from ragtrial.search.search_result import Choice, decide
 
 AIM = ComparisonOptions(procedure=Procedure(flips=500))
 NOISE = np.random.default_rng(2).normal(0, 0.05, (3, 40))

@@ -8,8 +8,7 @@ import pytest
 
 from ragtrial.config.settings import Setting
 from ragtrial.config.sweep import Method
-from ragtrial.search.methods import METHODS
-from ragtrial.search.search_run import Measured, SearchRun, Trial
+from ragtrial.search.search_run import METHODS, Measured, SearchRun, Trial
 from searches import CONFIG, QUERIES, Recorded, run_of
 
 ADAPTIVE: list[Method] = ["tpe"]
