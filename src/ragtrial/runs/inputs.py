@@ -12,7 +12,7 @@ from ragtrial.dataset.qrels_text import KIND_NAMES, Columns, Kind
 from ragtrial.errors import Fault, InputError, LabelsError, RunFileError, did_you_mean, listed
 from ragtrial.records import ExperimentResults, PromptQueries
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
-from ragtrial.runs.formats.rows import Rows, file_rows, qrels_of, run_of, value_rows
+from ragtrial.runs.formats.rows import qrels_of, read_rows, run_of
 from ragtrial.runs.joins import in_order, load_run_file, match, read_run, read_sound_qrels
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
 from ragtrial.runs.streams import Source, is_read_once, name_of, release, stem_of
@@ -84,9 +84,8 @@ def read_qrels(
     """
     if isinstance(source, Qrels):
         return source
-    faults = _faults(source, LabelsError)
     if isinstance(source, str | Path):
-        form = _known(form, "qrels") or guess(source, "qrels")
+        form = _form_of(source, form, "qrels")
         if form == "report":
             from ragtrial.runs.formats.own_files import report_qrels
 
@@ -99,7 +98,8 @@ def read_qrels(
         from ragtrial.runs.formats.own_files import qrels_of_labels  # its models take longer to load than most files
 
         return qrels_of_labels(source)
-    return qrels_of(_rows(source, form, "qrels", columns, faults), faults)
+    faults = _faults(source, LabelsError)
+    return qrels_of(read_rows(source, form, "qrels", columns, faults), faults)
 
 
 def labels_of(source: Source) -> PromptQueries:
@@ -136,34 +136,23 @@ def read_runs(
         from ragtrial.runs.formats.own_files import results_run
 
         return [replace(results_run(source, labels), name=name or source.name)]
-    faults = _faults(source, RunFileError)
-    own = name or "run"
+    faults, own = _faults(source, RunFileError), name or "run"
     if isinstance(source, str | Path):
-        form = _known(form, "run") or guess(source, "run")
-        own = name or stem_of(source)
+        form, own = _form_of(source, form, "run"), name or stem_of(source)
         if form in ("report", "results", "rankings"):
             from ragtrial.runs.formats import own_files
 
             if form == "rankings":
                 return [own_files.rankings_run(source, own, faults)]
             if form == "report":
-                return _renamed(own_files.report_runs(source, directory, faults), name)
-            return _renamed([own_files.results_run(one, labels) for one in own_files.read_results(source)], name)
+                runs = own_files.report_runs(source, directory, faults)
+            else:
+                runs = [own_files.results_run(results, labels) for results in own_files.read_results(source)]
+            begin = f"{name}:" if name else ""
+            return [replace(run, name=begin + run.name if len(runs) > 1 else name or run.name) for run in runs]
         if form in ("trec", "msmarco"):
             return [load_run_file(source, form=form, name=own, lenient=lenient)]
-    return [run_of(own, _rows(source, form, "run", columns, faults), faults)]
-
-
-def _rows(source: object, form: Form | None, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
-    if form is not None and isinstance(source, str | Path):
-        return file_rows(source, form, kind, columns, faults)
-    return value_rows(source, kind, columns, faults)
-
-
-def _renamed(runs: list[Run], name: str | None) -> list[Run]:
-    if name and len(runs) > 1:
-        return [replace(run, name=f"{name}:{run.name}") for run in runs]
-    return [replace(run, name=name or run.name) for run in runs]
+    return [run_of(own, read_rows(source, form, "run", columns, faults), faults)]
 
 
 def _faults(source: object, error: type[InputError]) -> Faults:
@@ -171,11 +160,12 @@ def _faults(source: object, error: type[InputError]) -> Faults:
     return Faults(name_of(source) if is_file else f"the given {type(source).__name__}", error)  # type: ignore[arg-type]
 
 
-def _known(form: Form | None, kind: Kind) -> Form | None:
+def _form_of(source: Source, form: Form | None, kind: Kind) -> Form:
+    """The ``form`` that a file is said to have, or looks like."""
     if form is not None and form not in FORMS_OF[kind]:
         error = LabelsError if kind == "qrels" else RunFileError
         raise error(f"{form!r} is not a form of {KIND_NAMES[kind]}; it may be: {', '.join(FORMS_OF[kind])}.")
-    return form
+    return form or guess(source, kind)
 
 
 def chosen_run(source: str | Path, name: str | None, duplicates: Duplicates, form: Form | None = None) -> Run:

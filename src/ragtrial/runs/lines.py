@@ -205,14 +205,7 @@ def hasher() -> Callable[[PackedIds], Hashes]:
     loaded = compiled_library()
     if loaded is not None:
         return lambda ids: hashes_of(loaded, ids.text, ids.ends)
-    return lambda ids: np.fromiter(map(hash, _names_in(ids)), dtype=np.int64, count=len(ids)).view(np.uint64)
-
-
-def _names_in(ids: PackedIds) -> Iterator[bytes]:
-    whole, start = ids.text.tobytes(), 0
-    for end in ids.ends.tolist():
-        yield whole[start:end]
-        start = end
+    return lambda ids: np.fromiter(map(hash, map(encoded, ids)), dtype=np.int64, count=len(ids)).view(np.uint64)
 
 
 def padded(content: bytes) -> Bytes:

@@ -56,11 +56,21 @@ def guess(source: Source, kind: Kind) -> Form:
     """
     error: type[InputError] = LabelsError if kind == "qrels" else RunFileError
     form = None if is_standard_input(source) else _by_name(Path(source), error)
-    if form is None:
-        form = _by_head(head_of(source, error), source, kind, error)
-    elif form not in FORMS_OF[kind]:
+    if form in FORMS_OF[kind]:
+        return form
+    if form is not None:
         raise error(Fault(name_of(source), message=f"looks like the form {form!r}."))
-    return form
+    try:
+        form = _seen(head_of(source, error), kind)
+        if form in FORMS_OF[kind]:
+            return form
+        raise _UnsureError(f"looks like the form {form!r}.")
+    except _UnsureError as unsure:
+        release(source)  # a pipe is given up
+        option = "--format" if kind == "run" else "--qrels-format (of export: --format)"
+        forms = ", ".join(FORMS_OF[kind])
+        message = f"{unsure} If it is {KIND_NAMES[kind]}, say which form with {option}: {forms}."
+        raise error(Fault(name_of(source), message=message)) from None
 
 
 def _by_name(path: Path, error: type[InputError]) -> Form | None:
@@ -77,21 +87,6 @@ def _by_name(path: Path, error: type[InputError]) -> Form | None:
     if not path.exists():
         raise error(Fault(str(path), message="there is no such file, nor a report of that id."))
     return "parquet" if ".parquet" in path.suffixes[-2:] else None
-
-
-def _by_head(head: bytes, source: Source, kind: Kind, error: type[InputError]) -> Form:
-    """The form by the first bytes; a pipe that has none is given up."""
-    try:
-        form = _seen(head, kind)
-        if form not in FORMS_OF[kind]:
-            raise _UnsureError(f"looks like the form {form!r}.")
-    except _UnsureError as unsure:
-        release(source)
-        option = "--format" if kind == "run" else "--qrels-format (of export: --format)"
-        forms = ", ".join(FORMS_OF[kind])
-        message = f"{unsure} If it is {KIND_NAMES[kind]}, say which form with {option}: {forms}."
-        raise error(Fault(name_of(source), message=message)) from None
-    return form
 
 
 def _seen(head: bytes, kind: Kind) -> Form:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from decimal import Decimal
 from itertools import chain, count, pairwise
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,8 +42,23 @@ class Rows(NamedTuple):
     asked: Sequence[str] = ()
 
 
-def file_rows(source: Source, form: str, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
-    """The rows of a file. Raises the error of ``faults`` if they cannot be read."""
+def read_rows(source: object, form: str | None, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
+    """The rows of a file in ``form``, or of a Python object: a mapping, a table, a list.
+
+    Raises the error of ``faults`` if they cannot be read.
+    """
+    if isinstance(source, str | Path):
+        return _file_rows(source, form, kind, columns, faults)
+    if hasattr(source, "__arrow_c_stream__") and (hasattr(source, "columns") or hasattr(source, "column_names")):
+        return _table_rows(source, kind, columns, faults)
+    if isinstance(source, Mapping):
+        return _mapping_rows(source, kind, lambda _, message: Fault(faults.file, message=message), faults)
+    if isinstance(source, Iterable) and not isinstance(source, bytes):
+        return _listed_rows(list(source), kind, columns, faults)
+    raise faults.fail("cannot be read; give a path, a mapping, a DataFrame, an Arrow table or a list of rows.")
+
+
+def _file_rows(source: Source, form: str | None, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
     if form == "parquet":
         return _parquet_rows(source, kind, columns, faults)
     if form == "trec":
@@ -56,18 +72,6 @@ def file_rows(source: Source, form: str, kind: Kind, columns: Columns | None, fa
     if form == "jsonl":
         return _listed_rows(json_lines(text, faults), kind, columns, faults)
     return _beir_rows(text, columns, faults)
-
-
-def value_rows(source: object, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
-    """The rows of a Python object: a mapping, a table, a list. Raises the error of ``faults`` for any other object."""
-    if hasattr(source, "__arrow_c_stream__") and (hasattr(source, "columns") or hasattr(source, "column_names")):
-        return _table_rows(source, kind, columns, faults)
-    if isinstance(source, Mapping):
-        return _mapping_rows(source, kind, lambda _, message: Fault(faults.file, message=message), faults)
-    if isinstance(source, Iterable) and not isinstance(source, bytes):
-        return _listed_rows(list(source), kind, columns, faults)
-    wanted = "a path, a mapping, a DataFrame, an Arrow table or a list of rows"
-    raise faults.fail(f"cannot be read; give {wanted}.")
 
 
 def json_lines(text: str, faults: Faults) -> list[dict[str, object]]:
