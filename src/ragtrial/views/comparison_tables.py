@@ -10,6 +10,7 @@ from ragtrial.cache.untrusted import visible
 from ragtrial.comparison.across import AcrossComparison, DataSetPart
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ConclusionPart
+from ragtrial.comparison.conclusion import WORSE
 from ragtrial.comparison.evidence import FEW_DIFFERENCES, could_be_labelled
 from ragtrial.comparison.number_text import percent, probability, rounded, signed, signed_interval
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
@@ -68,37 +69,36 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
     verdicts and columns, and name the columns that are left out; ~ and ? mark intervals that need care.
     """
     shared, margin = _have_one_baseline(rows), comparison.procedure.margin
-    names = ["setting"] if shared else ["setting", "against", "baseline"]
-    columns = [Column(title, is_text=title in ("setting", "against")) for title in names]
-    columns[2:] = [replace(one, importance=4) for one in columns[2:]]
-    columns += [Column("mean", importance=4), Column("difference")]
-    columns += [Column(f"{percent(comparison.procedure.confidence)} interval"), Column("p", importance=3)]
-    columns += [Column(title, importance=1) for title in ("won", "tied", "lost")] + [Column("n", importance=2)]
-    # No number of queries finds a margin of 0.
-    columns += [Column("detectable", importance=5), *([Column("questions needed")] if margin else [])]
-    table, cautions = [], {part.caution for part in rows if part.caution}
+    titles = [*(["setting"] if shared else ["setting", "against", "baseline"]), "mean", "difference"]
+    titles += [f"{percent(comparison.procedure.confidence)} interval", "p", "won", "tied", "lost", "n", "detectable"]
+    titles += ["questions needed"] if margin else []  # no number of queries finds a margin of 0
+    cautions, verdicts = {part.caution for part in rows if part.caution}, {part.verdict for part in rows}
+    table = []
     for part in rows:
-        named = [part.setting] if shared else [part.setting, part.baseline, mean_number(part.mean_baseline, part.n)]
+        names = [part.setting] if shared else [part.setting, part.baseline, mean_number(part.mean_baseline, part.n)]
         mark = {"skewed": "~", "few differences": "?", None: " " * bool(cautions)}[part.caution]
-        table.append([*[*named, *_cells(part, mark)][: len(columns)], part.verdict or ""])
+        table.append([*[*names, *_cells(part, mark)][: len(titles)], part.verdict or ""])
     if shared:
         mean = mean_number(rows[0].mean_baseline, rows[0].n) if len({part.mean_baseline for part in rows}) == 1 else ""
         place = sum((part.gain or 0.0) > 0 for part in rows)
-        table.insert(place, [rows[0].baseline, mean, *[""] * (len(columns) - 2), "(baseline)"])
-    verdicts, notes = {part.verdict for part in rows}, []
-    if verdicts & {"no worse", "worse within the margin"}:
-        notes.append(f"no worse, or within the margin: the margin is {margin:g}.")
-    if "too few differences" in verdicts:
-        notes.append(
-            f"too few differences: the two differ on fewer than {LEAST_DIFFERENCES} queries; no interval is given."
-        )
-    if "skewed" in cautions:
-        notes.append("~ skewed differences: such 95% intervals cover 90 to 96% in simulations.")
-    if "few differences" in cautions:
-        notes.append(f"? few differences: {FEW_DIFFERENCES} queries or fewer differ, so this interval is rough.")
-    whole = Table([*columns, Column("verdict", is_text=True)], table, notes)
+        table.insert(place, [rows[0].baseline, mean, *[""] * (len(titles) - 2), "(baseline)"])
+    few = f"the two differ on fewer than {LEAST_DIFFERENCES} queries; no interval is given."
+    rough = f"{FEW_DIFFERENCES} queries or fewer differ, so this interval is rough."
+    notes = {
+        f"no worse, or within the margin: the margin is {margin:g}.": verdicts
+        & {"no worse", "worse within the margin"},
+        f"too few differences: {few}": "too few differences" in verdicts,
+        "~ skewed differences: such 95% intervals cover 90 to 96% in simulations.": "skewed" in cautions,
+        f"? few differences: {rough}": "few differences" in cautions,
+    }
+    columns = [Column(title, title in ("setting", "against"), importance=_IMPORTANCE.get(title)) for title in titles]
+    whole = Table([*columns, Column("verdict", is_text=True)], table, [note for note, holds in notes.items() if holds])
     fitted = whole if width is None else whole.fitted(width, "--json has all")
     return replace(fitted, notes=[*fitted.notes, *_advice(comparison)])
+
+
+_IMPORTANCE = {"won": 1, "tied": 1, "lost": 1, "n": 2, "p": 3, "baseline": 4, "mean": 4, "detectable": 5}
+"""Of the columns of verdicts that a narrow terminal leaves out."""
 
 
 def _have_one_baseline(rows: Sequence[ComparisonPart]) -> bool:
@@ -163,7 +163,7 @@ def descriptive_table(
     table = []
     for part in rows if metrics else ():
         others = [known.get((part.setting, part.baseline, metric)) for metric in metrics]
-        cells = ["-" if one is None else signed(one.difference, one.n) + _other_count(one, part.n) for one in others]
+        cells = ["-" if other is None else _difference(other, part.n) for other in others]
         table.append([part.setting, *([] if shared else [part.baseline]), *cells])
     names = [Column("differences, descriptive", is_text=True), *([] if shared else [Column("against")])]
     columns = [Column(metric, importance=-place if place else None) for place, metric in enumerate(metrics)]
@@ -171,11 +171,9 @@ def descriptive_table(
     return made if width is None else made.fitted(width, "--metrics all")
 
 
-def _other_count(part: ComparisonPart, n: int) -> str:
-    return f" ({part.n:,})" if part.n != n and part.difference is not None else ""
-
-
-_MARKS = {"better": "*", "worse": "*", "worse within the margin": "*"}
+def _difference(part: ComparisonPart, n: int) -> str:
+    count = f" ({part.n:,})" if part.n != n and part.difference is not None else ""
+    return signed(part.difference, part.n) + count
 
 
 def across_blocks(found: AcrossComparison, width: int) -> Iterator[str | Table]:
@@ -200,27 +198,22 @@ def across_blocks(found: AcrossComparison, width: int) -> Iterator[str | Table]:
 
 def across_table(found: AcrossComparison) -> Table:
     """One row per setting: its difference from the baseline on each data set, and over all."""
-    of_data = [Column(one.name, importance=-place - 1) for place, one in enumerate(found.data_sets)]
+    data_sets = [Column(data.name, importance=-place) for place, data in enumerate(found.data_sets, 1)]
     columns = [
-        Column("difference", is_text=True), *of_data, Column("together"),
+        Column("difference", is_text=True), *data_sets, Column("together"),
         Column(f"{percent(found.confidence)} interval"), Column("verdict", is_text=True),
     ]  # fmt: skip
     fewest = min(data.queries for data in found.data_sets)
-    rows = [
-        [
-            one.setting,
-            *(_difference(data, one.setting) for data in found.data_sets),
-            signed(one.difference, fewest),
-            signed_interval(one.ci, fewest),
-            one.verdict,
-        ]
-        for one in found.settings
-    ]
     means = [f"{mean_number(data.means[found.baseline], data.queries)} " for data in found.data_sets]
-    return Table(columns, [[found.baseline, *means, "", "", "(baseline: mean)"], *rows])
+    rows = [[found.baseline, *means, "", "", "(baseline: mean)"]]
+    for part in found.settings:
+        own = [_on_data_set(data, part.setting) for data in found.data_sets]
+        interval = signed_interval(part.ci, fewest)
+        rows.append([part.setting, *own, signed(part.difference, fewest), interval, part.verdict])
+    return Table(columns, rows)
 
 
-def _difference(data: DataSetPart, setting: str) -> str:
-    part = next(one for one in data.comparisons if one.setting == setting)
-    mark = "" if part.difference is None else _MARKS.get(part.verdict or "", " ")
-    return signed(part.difference, data.queries) + mark
+def _on_data_set(data: DataSetPart, setting: str) -> str:
+    part = next(part for part in data.comparisons if part.setting == setting)
+    is_claim = part.verdict == "better" or part.verdict in WORSE
+    return signed(part.difference, data.queries) + ("" if part.difference is None else "*" if is_claim else " ")
