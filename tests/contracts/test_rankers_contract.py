@@ -21,7 +21,6 @@ from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.run import Run
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question
-from small_experiment import ragtrial
 from tiny_models import write_tiny_cross_encoder, write_tiny_late_encoder, write_tiny_sparse_encoder
 
 FUNCTION = '''
@@ -443,13 +442,6 @@ def test_a_second_run_loads_no_model_and_searches_nothing(kitchen: Experiment, t
         left.append((new.stages(), new.embedded(), (new.folder / "asked").read_text()))
     assert loaded == ["['torch', 'Stemmer']", "[]"]
     assert left[0] == left[1]
-
-
-@pytest.mark.parametrize("family", ["retrievers", "refiners"])
-def test_the_command_line_lists_every_kind(family: str, capsys: pytest.CaptureFixture[str]) -> None:
-    listed = {one["name"]: one["description"] for one in ragtrial(capsys, "list", family, "--json").json}
-    assert list(listed) == (RETRIEVERS if family == "retrievers" else REFINERS).names()
-    assert all(listed.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -246,18 +246,13 @@ class SpanLabels:
 
 def span_labels(queries: Sequence[Query], library: Library) -> SpanLabels:
     """The labels of ``queries``, which are looked up already: every document is in ``library``."""
-    texts: dict[int, Span] = {}
+    whole = judged_whole(queries, library)
     grades: list[int] = []
     rows: list[tuple[int, int, int, int, int]] = []
-    counts, whole = [0], 0
+    counts = [0]
     for row, query in enumerate(queries):
         for label in query.relevant_docs:
-            position, spans = library.positions[label.doc], label.spans
-            if not spans:
-                if position not in texts:
-                    texts[position] = _text_of(library.text(position))
-                spans = (texts[position],)
-                whole += label.relevance > 0
+            position, spans = library.positions[label.doc], label.spans or (whole[label.doc],)
             rows += [(row, position, span.start, span.end, len(grades)) for span in spans]
             grades.append(label.relevance)
         counts.append(len(grades))
@@ -269,7 +264,7 @@ def span_labels(queries: Sequence[Query], library: Library) -> SpanLabels:
             np.array([query.ordered for query in queries], dtype=np.bool_),
         ),
         Passages.of(len(queries), columns[0], columns[1].astype(np.int32), *columns[2:]),
-        whole,
+        sum(not label.spans and label.relevance > 0 for query in queries for label in query.relevant_docs),
     )
 
 

@@ -121,7 +121,7 @@ def metric_part(metric: Metric, threshold: int, no_relevant: NoRelevant, unit: U
         needs = "all queries"
     known = f" (relevant: grade {threshold} and above)" if definition.needs in ("relevant", "order") else ""
     return schema.MetricPart(
-        formula=definition.formula_of(unit),
+        formula=definition.spans if unit == "span" else definition.formula,
         family=definition.family,
         counted=needs + known,
         source=definition.source,

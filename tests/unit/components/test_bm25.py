@@ -210,14 +210,6 @@ def test_a_damaged_index_is_made_again(file: str, mended: list[str], bread: Shel
     assert len(bread.workspace.repaired) == 1
 
 
-def test_columns_that_do_not_fit_are_told(tmp_path: Path) -> None:
-    TermLists.write(tmp_path, [("", "a"), ("", "b a")], BySpaces("none", ()), 1)
-    TermIndex.write(tmp_path, TermLists(tmp_path), Weighting("bm25+", 1.2, 0.75, 1.0))
-    for vocabulary, chunks in (({"a": 0}, 2), ({"a": 0, "b": 1}, 3)):
-        with pytest.raises(ValueError, match="the columns do not fit together"):
-            TermIndex(tmp_path, vocabulary, np.arange(chunks))
-
-
 def test_nothing_is_printed_while_it_works(bread: Shelf, capfd: pytest.CaptureFixture[str]) -> None:
     asked(opened(bread, method="bm25+"), "rye")
     assert capfd.readouterr() == ("", "")

@@ -118,15 +118,6 @@ def test_candidates_are_ordered_by_the_settings_own_embedder_as_the_definition_s
     assert found.units is units
 
 
-def test_the_order_that_candidates_come_in_does_not_matter(bench: Bench) -> None:
-    units = bench.chunks()
-    codes = list(range(len(units)))
-    one = bench.refined(QUESTIONS[:1], candidates(units, [codes]))
-    other = bench.refined(QUESTIONS[:1], candidates(units, [codes[::-1]]))
-    np.testing.assert_array_equal(one.rankings.codes, other.rankings.codes)
-    np.testing.assert_array_equal(one.rankings.scores, other.rankings.scores)
-
-
 def test_questions_taken_a_few_at_a_time_are_answered_as_all_at_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,46 +29,17 @@ def test_the_one_spelling_parses_and_prints_back(spelling: str) -> None:
 
 OF_OTHER_TOOLS = {
     "trec_eval": """
-        P_10 -> precision@10 | P.5 -> precision@5 | recall_100 -> recall@100 | map -> ap | map_cut_10 -> ap@10
-        gm_map -> gm_ap | ndcg -> ndcg | ndcg_cut_10 -> ndcg@10 | ndcg_cut.10 -> ndcg@10
-        ndcg.1=3,2=9 -> ndcg(1=3,2=9) | recip_rank -> rr | success_1 -> hit_rate@1 | Rprec -> r_precision
-        bpref -> bpref | infAP -> infap | set_P -> set_precision | set_recall -> set_recall | set_F -> set_f
-        set_F.4 -> set_f(beta=2.0) | set_F_4.0 -> set_f(beta=2.0) | 11pt_avg -> iprec_11pt
-        iprec_at_recall_0.10 -> iprec(recall=0.1) | iprec_at_recall..10 -> iprec(recall=0.1)
-        iprec_at_recall.0.1 -> iprec(recall=0.1) | iprec_at_recall_1.00 -> iprec(recall=1.0)
-        relative_P_10 -> capped_recall@10 | num_ret -> num_ret | num_rel -> num_rel | num_rel_ret -> num_rel_ret
-        unj_10 -> unjudged@10 | rbp.p=0.9 -> rbp(p=0.9) | dcg -> dcg
+        P.5 -> precision@5 | ndcg_cut.10 -> ndcg@10 | ndcg.1=3,2=9 -> ndcg(1=3,2=9) | set_F.4 -> set_f(beta=2.0)
+        set_F_4.0 -> set_f(beta=2.0) | iprec_at_recall_0.10 -> iprec(recall=0.1) | rbp.p=0.9 -> rbp(p=0.9)
+        iprec_at_recall..10 -> iprec(recall=0.1) | iprec_at_recall.0.1 -> iprec(recall=0.1) | unj_10 -> unjudged@10
     """,
     "ir_measures": """
-        nDCG@10 -> ndcg@10 | nDCG -> ndcg | nDCG(dcg='log2')@10 -> ndcg@10
-        nDCG(dcg='exp-log2')@10 -> ndcg(gain=exp)@10
-        nDCG(dcg="exp-log2",judged_only=True)@10 -> ndcg(gain=exp,judged_only=true)@10
-        P(rel=2)@5 -> precision(rel=2)@5 | R@100 -> recall@100 | AP -> ap | AP(rel=2) -> ap(rel=2)
-        AP@100 -> ap@100 | AP(judged_only=True)@100 -> ap(judged_only=true)@100
-        AP(judged_only=False)@100 -> ap@100 | RR@10 -> rr@10 | RR -> rr | Rprec -> r_precision
-        Rprec(rel=2) -> r_precision(rel=2) | SetP -> set_precision | SetR -> set_recall | SetF -> set_f
-        SetF(beta=4.) -> set_f(beta=2.0) | Success@1 -> hit_rate@1 | Judged@10 -> judged@10
-        RBP(p=0.8) -> rbp(p=0.8) | RBP(rel=1) -> rbp(p=0.8,rel=1) | ERR@20 -> err(max=4)@20 | infAP -> infap
-        Bpref -> bpref | Bpref(rel=2) -> bpref(rel=2) | IPrec@0.1 -> iprec(recall=0.1) | NumRet -> num_ret
-        NumRel -> num_rel | NumRel(rel=2) -> num_rel(rel=2) | NumRelRet -> num_rel_ret
+        nDCG(dcg='log2')@10 -> ndcg@10 | nDCG(dcg="exp-log2",judged_only=True)@10 -> ndcg(gain=exp,judged_only=true)@10
+        P(rel=2)@5 -> precision(rel=2)@5 | AP(judged_only=False)@100 -> ap@100 | Rprec(rel=2) -> r_precision(rel=2)
+        SetF(beta=4.) -> set_f(beta=2.0) | RBP(rel=1) -> rbp(p=0.8,rel=1) | IPrec@0.1 -> iprec(recall=0.1)
     """,
-    "ranx": """
-        ndcg@10 -> ndcg@10 | ndcg_burges@10 -> ndcg(gain=exp)@10 | dcg_burges@10 -> dcg(gain=exp)@10
-        mrr@10 -> rr@10 | map@100 -> ap@100 | hit_rate@5 -> hit_rate@5 | r-precision -> r_precision | f1@5 -> f1@5
-        bpref -> bpref
-    """,
-    "BEIR": """
-        NDCG@10 -> ndcg@10 | MAP@100 -> ap@100 | Recall@100 -> recall@100 | P@5 -> precision@5 | MRR@10 -> rr@10
-        R_cap@10 -> capped_recall@10 | Accuracy@5 -> hit_rate@5
-    """,
-    "MTEB": """
-        ndcg_at_10 -> ndcg@10 | map_at_100 -> ap@100 | mrr_at_10 -> rr@10 | recall_at_100 -> recall@100
-        precision_at_5 -> precision@5 | hit_rate_at_10 -> hit_rate@10
-    """,
-    "Haystack": """
-        document_mrr -> rr | DocumentMRREvaluator -> rr | DocumentMAPEvaluator -> ap | DocumentNDCGEvaluator -> ndcg
-        document_recall_multi_hit -> set_recall
-    """,
+    "ranx": "dcg_burges@10 -> dcg(gain=exp)@10 | r-precision -> r_precision",
+    "Haystack": "document_mrr -> rr | document_recall_multi_hit -> set_recall",
     "others": """
         ndcg_cut@10 -> ndcg@10 | MAP -> ap | map@10 -> ap@10 | map_cut.10 -> ap@10 | AP@5 -> ap@5
         P_5 -> precision@5 | hit-rate@3 -> hit_rate@3 | Accuracy@1 -> hit_rate@1 | f1_5 -> f1@5 | F1@5 -> f1@5
@@ -76,7 +47,7 @@ OF_OTHER_TOOLS = {
         RBP( p = .95 )@10 -> rbp(p=0.95)@10 | rbo@10 -> rbo(p=0.9)@10 | ndcg@007 -> ndcg@7
     """,
 }
-"""By tool, its spellings with the metric that each one means."""
+"""By tool, its spellings with the metric that each one means; those on the cards of metrics are read elsewhere."""
 
 
 @pytest.mark.parametrize(
@@ -189,12 +160,6 @@ def test_a_wrong_spelling_says_what_is_wrong(written: str, message: str) -> None
     assert caught.value.exit_code == 2
 
 
-def test_a_message_quotes_what_was_written() -> None:
-    with pytest.raises(MetricError) as caught:
-        parse_metric("ndgc_cut_10")
-    assert str(caught.value).startswith("'ndgc_cut_10': ")
-
-
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
@@ -207,10 +172,6 @@ def test_a_message_quotes_what_was_written() -> None:
 )
 def test_a_gain_that_a_grade_has_anyway_is_not_spelled_out(written: str, shown: str) -> None:
     assert str(parse_metric(written)) == shown
-
-
-def test_two_parameters_that_differ_have_two_spellings() -> None:
-    assert str(parse_metric("rbp(p=0.9999999)@10")) != str(parse_metric("rbp(p=0.9999998)@10"))
 
 
 @given(st.text(alphabet="abrp1@_.()=,- 0\u0663", max_size=12))

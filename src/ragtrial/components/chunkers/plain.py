@@ -20,7 +20,6 @@ from ragtrial.components.chunkers.base import (
     SizedChunker,
     Stretch,
     chunks_of,
-    trimmed,
 )
 from ragtrial.components.chunkers.sentences import sentences, wide_ends
 from ragtrial.records import Span
@@ -247,5 +246,4 @@ class DocumentChunker(Chunker):
     """One chunk per document."""
 
     def split(self, text: str, ruler: LengthFunction) -> list[Span]:
-        span = trimmed(text, 0, len(text))
-        return [span] if span else []
+        return chunks_of(text, [(0, len(text))])

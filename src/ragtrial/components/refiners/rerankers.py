@@ -57,7 +57,7 @@ class TextPairs:
 
     @classmethod
     def of(cls, questions: Sequence[str], texts: Sequence[str], question: Counts, text: Counts) -> tuple[Self, Counts]:
-        """The different pairs among those of the positions ``question`` and ``text``, and which of them each is."""
+        """The different pairs at the positions ``question`` and ``text``, and which pair is at each position."""
         asked, of_question = _distinct(questions)
         read, of_text = _distinct(texts)
         numbers = of_question[question] * max(len(read), 1) + of_text[text]

@@ -213,10 +213,6 @@ class Definition:
         """True if it is defined for this unit: documents, or passages in chunks."""
         return self.documents if unit == "document" else bool(self.spans)
 
-    def formula_of(self, unit: Unit) -> str:
-        """The formula where documents, or passages in chunks, are found."""
-        return self.spans if unit == "span" else self.formula
-
     def is_known(self, graded: GradedRankings) -> bool:
         """False for a metric of all chunks if only the chunks in rankings are known."""
         return not self.of_chunks or graded.overlaps is None or graded.overlaps.is_whole
