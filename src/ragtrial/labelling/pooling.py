@@ -15,8 +15,8 @@ from ragtrial.errors import InputError, counted
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.labelling.found_texts import texts_to_grade
-from ragtrial.labelling.label_target import LabelTarget, label_target, refuse_others
-from ragtrial.labelling.worklist import Drawn, TextToGrade, Worklist
+from ragtrial.labelling.label_target import label_target, refuse_others
+from ragtrial.labelling.worklist import Drawn, Worklist
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import DRAWN_AT_RANDOM, Unit
 
@@ -132,34 +132,30 @@ def pool_of(contest: ComparisonInput, options: PoolOptions, progress: Progress |
     new = [one for one in pool.unjudged[: options.budget] if one.weight > _LEAST]
     if not new:
         raise InputError(_nothing(pool, contest))
-    report = contest.report
-    target = label_target(report, options.labels, options.config)
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
     again = rng.sample(pool.judged, min(options.repeated(len(new)), len(pool.judged)))
-    items = work_items(contest, [*new, *again], target, progress or Silent())
-    refuse_others(target, items[: len(new)], report)
-    rng.shuffle(items)
-    worklist = worklist_of(contest, target, items, options.seed)
+    order = list(range(len(new) + len(again)))
+    rng.shuffle(order)
+    worklist = _worklist(contest, new, again, order, options, "stakes", progress or Silent())
     return Pooled(worklist, len(new), len(again), len(pool.unjudged), pool.depth)
 
 
-def worklist_of(
-    contest: ComparisonInput, target: LabelTarget, items: list[TextToGrade], seed: int, drawn: Drawn = "stakes"
-) -> Worklist:
-    """The worklist of ``items`` whose labels go to ``target``."""
+def _worklist(
+    contest: ComparisonInput, new: Sequence[PooledHit], again: Sequence[PooledHit], order: Sequence[int],
+    options: PoolOptions, drawn: Drawn, progress: Progress,
+) -> Worklist:  # fmt: skip
+    """The hits as texts to grade in this order: all that was found of a document, or the longest passage for quotes."""
+    report = contest.report
+    target = label_target(report, options.labels, options.config)
+    hits = [(hit.row, hit.found) for hit in (*new, *again)]
+    items = texts_to_grade(contest, hits, target.config, progress, quotes=target.form != "document")
+    refuse_others(target, items[: len(new)], report)
     return Worklist(
-        ragtrial_worklist=1,
-        labels=str(target.file),
-        kind=target.kind,
-        config=None if target.config is None else str(target.config),
-        form=target.form,
-        report=str(contest.report.folder.absolute()),
-        metric=contest.primary,
-        highest_grade=max((one.relevance for query in contest.queries for one in query.relevant_docs), default=0),
-        seed=seed,
-        items=items,
-        drawn=drawn,
-    )
+        ragtrial_worklist=1, labels=str(target.file), kind=target.kind, form=target.form, drawn=drawn,
+        config=None if target.config is None else str(target.config), report=str(report.folder.absolute()),
+        metric=contest.primary, seed=options.seed, items=[items[place] for place in order],
+        highest_grade=max((label.relevance for query in contest.queries for label in query.relevant_docs), default=0),
+    )  # fmt: skip
 
 
 def _nothing(pool: Pool, contest: ComparisonInput) -> str:
@@ -173,14 +169,6 @@ def _nothing(pool: Pool, contest: ComparisonInput) -> str:
         f"({len(pool.unjudged):,} in all) alike. Pool one setting alone, for its score: ragtrial pool "
         f"{contest.report.folder}:{contest.settings[0].part.name}"
     )
-
-
-def work_items(
-    contest: ComparisonInput, hits: Sequence[PooledHit], target: LabelTarget, progress: Progress
-) -> list[TextToGrade]:
-    """The texts to grade: all passages that were found of a document, or the longest passage if labels quote."""
-    pairs = [(hit.row, hit.found) for hit in hits]
-    return texts_to_grade(contest, pairs, target.config, progress, quotes=target.form != "document")
 
 
 def random_pool_of(
@@ -205,14 +193,9 @@ def random_pool_of(
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
     rows = rng.sample(left, queries)
     new, again = _drawn(rankings, rows, depth, options, rng)
-    report = contest.report
-    target = label_target(report, options.labels, options.config)
-    hits = [*new, *again]
-    items = work_items(contest, hits, target, progress or Silent())
-    refuse_others(target, items[: len(new)], report)
-    order = {row: place for place, row in enumerate(rows)}
-    shuffled = sorted(range(len(items)), key=lambda place: (order[hits[place].row], rng.random()))
-    worklist = worklist_of(contest, target, [items[place] for place in shuffled], options.seed, drawn="random")
+    hits, place_of_row = [*new, *again], {row: place for place, row in enumerate(rows)}
+    order = sorted(range(len(hits)), key=lambda place: (place_of_row[hits[place].row], rng.random()))
+    worklist = _worklist(contest, new, again, order, options, "random", progress or Silent())
     return Pooled(worklist, len(new), len(again), len(new), depth)
 
 
