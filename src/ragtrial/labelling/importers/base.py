@@ -83,7 +83,8 @@ class Foreign(BaseModel):
 class Content:
     """The content of a file: one JSON value, or rows with the ``lines`` on which they begin.
 
-    Faults are collected with their places, and raised together by ``check``.
+    ``prompt`` is that of the labels, if they have one. Faults are collected with their places, and raised together by
+    ``check``.
     """
 
     file: str
@@ -91,6 +92,7 @@ class Content:
     text: str = ""
     lines: Sequence[int] = ()
     is_csv: bool = False
+    prompt: str | None = None
     faults: list[Fault] = field(default_factory=list)
 
     @property
@@ -275,14 +277,6 @@ class ImportedQuestion:
     more: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignLabels:
-    """All questions of a file."""
-
-    questions: tuple[ImportedQuestion, ...]
-    prompt: str | None = None
-
-
 @dataclass(frozen=True)
 class Importer:
     """The reader of one format. ``recognised_by`` describes for messages which files ``can_read`` accepts.
@@ -293,7 +287,7 @@ class Importer:
     name: str
     recognised_by: str
     can_read: Callable[[Content], bool]
-    read: Callable[[Content], ForeignLabels]
+    read: Callable[[Content], list[ImportedQuestion]]
     is_general: bool = False
 
 
@@ -311,7 +305,7 @@ class ReadLabels:
 
     form: str
     content: Content
-    labels: ForeignLabels
+    questions: list[ImportedQuestion]
 
 
 def read_labels(path: Path, form: str | None = None, empty: Empty = "unlabelled") -> ReadLabels:
@@ -330,10 +324,9 @@ def read_labels(path: Path, form: str | None = None, empty: Empty = "unlabelled"
         content = one_row if importer else content
     if importer is None:
         raise LabelsError(_unknown_form(content))
-    labels = importer.read(content)
-    labels = replace(labels, questions=tuple(_completed(labels.questions, empty)))
-    _check(content, labels)
-    return ReadLabels(importer.name, content, labels)
+    questions = list(_completed(importer.read(content), empty))
+    _check(content, questions)
+    return ReadLabels(importer.name, content, questions)
 
 
 def _recognised(content: Content) -> Importer | None:
@@ -365,9 +358,9 @@ def _completed(questions: Sequence[ImportedQuestion], empty: Empty) -> Iterator[
         yield replace(question, id=name, tags=(*question.tags, UNANSWERABLE) if is_tagged else question.tags)
 
 
-def _check(content: Content, labels: ForeignLabels) -> None:
+def _check(content: Content, questions: Sequence[ImportedQuestion]) -> None:
     first: dict[str, ImportedQuestion] = {}
-    for question in labels.questions:
+    for question in questions:
         known = first.setdefault(question.id, question)
         if known is not question:
             there = content.fault_at(known.where, "")
@@ -375,6 +368,6 @@ def _check(content: Content, labels: ForeignLabels) -> None:
             content.fault(question.where, f"has the id {question.id!r}, which {taken} has already.")
         if not is_unicode(question.id):
             content.fault(question.where, f"has the id {question.id!r}, with half of a surrogate pair.")
-    if not labels.questions and not content.faults:
+    if not questions and not content.faults:
         content.fault((), "has no question.")
     content.check()

@@ -23,7 +23,7 @@ from ragtrial.dataset.locating import (
 )
 from ragtrial.dataset.texts import normalised, short, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
-from ragtrial.labelling.importers.base import ForeignLabels, ImportedAnswer, ImportedQuestion, ReadLabels
+from ragtrial.labelling.importers.base import ImportedAnswer, ImportedQuestion, ReadLabels
 from ragtrial.records import Span
 
 How = Literal[
@@ -90,14 +90,14 @@ class PlacedLabel:
         self.notes.append(note)
 
 
-def place(labels: ForeignLabels, library: Library, *, fuzzy: float | None = None) -> list[PlacedLabel]:
+def place(questions: Iterable[ImportedQuestion], library: Library, *, fuzzy: float | None = None) -> list[PlacedLabel]:
     """The place of each answer, in the order of the questions.
 
     An answer is searched in the document that its file names, then in all documents, then without its first line in
     documents that have this line as title, and then by likeness if ``fuzzy`` is given.
     """
     names = DocumentNames(library)
-    answers = ((question.id, answer) for question in labels.questions for answer in question.answers)
+    answers = ((question.id, answer) for question in questions for answer in question.answers)
     placed = [_begun(query, answer, names, library) for query, answer in answers]
     sought = [label for label in placed if label.sought]
     _look(sought, library, lambda label: label.named)
@@ -260,8 +260,8 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
 
     Raises LabelsError if answers to one question give different grades to one document or passage.
     """
-    placed = place(read.labels, library, fuzzy=fuzzy)
-    rows: dict[str, list[dict[str, Any]]] = {question.id: [] for question in read.labels.questions}
+    placed = place(read.questions, library, fuzzy=fuzzy)
+    rows: dict[str, list[dict[str, Any]]] = {question.id: [] for question in read.questions}
     repeated, conflicts = 0, []
     for label in placed:
         known = rows[label.query]
@@ -274,8 +274,8 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
                 known.append(row)
     if conflicts:
         raise LabelsError(*truncated(conflicts, read.content.file))
-    prompt = {"prompt": normalised(read.labels.prompt)} if read.labels.prompt else {}
-    queries = [_query_row(question, rows[question.id]) for question in read.labels.questions]
+    prompt = {"prompt": normalised(read.content.prompt)} if read.content.prompt else {}
+    queries = [_query_row(question, rows[question.id]) for question in read.questions]
     return Converted({**prompt, "queries": queries}, placed, repeated)
 
 

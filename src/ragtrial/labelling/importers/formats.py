@@ -14,7 +14,7 @@ from ragtrial.dataset.labels import LabelRow, QueryRow
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import listed
 from ragtrial.labelling.importers import base
-from ragtrial.labelling.importers.base import Content, Foreign, ForeignLabels, ImportedAnswer, ImportedQuestion
+from ragtrial.labelling.importers.base import Content, Foreign, ImportedAnswer, ImportedQuestion
 from ragtrial.options import FieldPath, shown
 from ragtrial.records import UNANSWERABLE
 
@@ -42,7 +42,7 @@ class _OwnFile(Foreign):
     queries: list[_OwnQuery]
 
 
-def read_own(content: Content) -> ForeignLabels:
+def read_own(content: Content) -> list[ImportedQuestion]:
     """The questions of ``{"queries": [{"id", "text", "relevant_docs": [{"doc", "relevance"}]}]}``."""
     file = content.read(_OwnFile, content.value)
     questions = []
@@ -58,7 +58,8 @@ def read_own(content: Content) -> ForeignLabels:
             "where_document": query.where_document,
         }
         questions.append(ImportedQuestion(where, query.id, query.text, answers, tuple(query.tags), more))
-    return ForeignLabels(tuple(questions), file.prompt if file else None)
+    content.prompt = file.prompt if file else None
+    return questions
 
 
 def _own_answer(where: FieldPath, label: LabelRow) -> ImportedAnswer:
@@ -97,23 +98,23 @@ class _Examples(Foreign):
     examples: list[_Example]
 
 
-def read_llamaindex(content: Content) -> ForeignLabels:
+def read_llamaindex(content: Content) -> list[ImportedQuestion]:
     """The questions of either kind; a label is the text of a chunk."""
     value = content.value
     if isinstance(value, Mapping) and ("queries" in value or "corpus" in value):
         pairs = content.read(_Pairs, value)
-        return ForeignLabels(() if pairs is None else _of_pairs(content, pairs))
+        return [] if pairs is None else _of_pairs(content, pairs)
     examples = content.read(_Examples, value)
-    return ForeignLabels(tuple(
+    return [
         ImportedQuestion(("examples", number), example.id, example.query, tuple(
             ImportedAnswer(("examples", number, "reference_contexts", place), text)
             for place, text in enumerate(example.reference_contexts)
         ))
         for number, example in enumerate(examples.examples if examples else ())
-    ))  # fmt: skip
+    ]  # fmt: skip
 
 
-def _of_pairs(content: Content, pairs: _Pairs) -> tuple[ImportedQuestion, ...]:
+def _of_pairs(content: Content, pairs: _Pairs) -> list[ImportedQuestion]:
     for unknown in pairs.relevant_docs.keys() - pairs.queries.keys():
         content.fault(("relevant_docs", unknown), "has the id of no question in `queries`.")
     questions = []
@@ -125,7 +126,7 @@ def _of_pairs(content: Content, pairs: _Pairs) -> tuple[ImportedQuestion, ...]:
             else:
                 content.fault(("relevant_docs", name, place), f"is {chunk!r}, which is no id in `corpus`.")
         questions.append(ImportedQuestion(("queries", name), name, text, tuple(answers)))
-    return tuple(questions)
+    return questions
 
 
 base.register(
@@ -184,19 +185,19 @@ class _SquadRow(Foreign):
     answers: Annotated[_SquadLists, base.InCell]
 
 
-def read_squad(content: Content) -> ForeignLabels:
+def read_squad(content: Content) -> list[ImportedQuestion]:
     """The questions of ``{"data": [{"paragraphs": [{"context", "qas"}]}]}``, or of rows as the hub's copy has them.
 
     The answers to a question are alternatives: the most frequent is kept, then the longest, then the first. A question
     without answers gets the tag unanswerable, as SQuAD 2.0 means it.
     """
     if not isinstance(content.value, Mapping):
-        return ForeignLabels(tuple(
+        return [
             _squad_question(where, row, row.context, list(zip(row.answers.text, row.answers.answer_start, strict=True)))
             for where, row in content.read_rows(_SquadRow)
-        ))  # fmt: skip
+        ]
     file = content.read(_SquadFile, content.value)
-    return ForeignLabels(tuple(
+    return [
         _squad_question(
             ("data", article, "paragraphs", place, "qas", number), question, paragraph.context,
             [] if question.is_impossible else [(answer.text, answer.answer_start) for answer in question.answers],
@@ -204,7 +205,7 @@ def read_squad(content: Content) -> ForeignLabels:
         for article, of_article in enumerate(file.data if file else ())
         for place, paragraph in enumerate(of_article.paragraphs)
         for number, question in enumerate(paragraph.qas)
-    ))  # fmt: skip
+    ]  # fmt: skip
 
 
 def _squad_question(
@@ -244,7 +245,7 @@ class _ReferenceRow(Foreign):
     corpus_id: base.Name = ""
 
 
-def read_references(content: Content) -> ForeignLabels:
+def read_references(content: Content) -> list[ImportedQuestion]:
     """The questions; the corpus of each is also its tag, so that scores can be distinguished by corpus."""
     questions = []
     for where, row in content.read_rows(_ReferenceRow):
@@ -253,7 +254,7 @@ def read_references(content: Content) -> ForeignLabels:
             for place, reference in enumerate(row.references)
         )
         questions.append(ImportedQuestion(where, row.id, row.question, answers, tuple(filter(None, [row.corpus_id]))))
-    return ForeignLabels(tuple(questions))
+    return questions
 
 
 base.register(
@@ -310,7 +311,7 @@ def _has_answers(keys: Collection[str]) -> bool:
     return any(key in (*_PASSAGES, _MANY, *_DOCUMENTS) or _NUMBERED.fullmatch(key) for key in keys)
 
 
-def read_rows(content: Content) -> ForeignLabels:
+def read_rows(content: Content) -> list[ImportedQuestion]:
     """The questions; rows that ask the same (equal id and text, or without ids equal text) are one question.
 
     A row with an empty answer, or a question alone, has no answer yet; a column ``answerable`` or ``unanswerable`` says
@@ -322,7 +323,7 @@ def read_rows(content: Content) -> ForeignLabels:
         tags = [*known.tags, *row.tags, *([UNANSWERABLE] if row.is_unanswerable else [])]
         answers = (*known.answers, *_answers(content, where, row))
         questions[row.id, row.question] = replace(known, answers=answers, tags=tuple(dict.fromkeys(tags)))
-    return ForeignLabels(tuple(questions.values()))
+    return list(questions.values())
 
 
 def _answers(content: Content, where: FieldPath, row: _Row) -> tuple[ImportedAnswer, ...]:
