@@ -1,4 +1,4 @@
-"""Who is at work in a workspace, which experiment used which stage, and what is remembered between runs."""
+"""The bookkeeping of a workspace: locks of the runs at work, uses of stages, and values remembered between runs."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Usage:
         self._touch(self._root / user / f"{kind}-{name}")
 
     def is_marked(self, kind: str, name: str, user: str | None = None) -> bool:
-        """Whether ``user``, or any experiment, has used the stage."""
+        """True if ``user``, or any experiment without one, has used the stage."""
         return any(self._root.glob(f"{'*' if user is None else escape(user)}/{kind}-{name}"))
 
     def begin(self, user: str) -> float:

@@ -7,7 +7,7 @@
     partial/                                 files of a folder on their way; leftovers belong to killed pushes
 
 An entry that is there is not sent again, so an interrupted push or pull continues. Several machines may push at once:
-each file appears whole. Anyone may have written what is there, so an entry that is wrong is named and skipped.
+each file appears whole. The files there are not trusted: an invalid entry is named and skipped.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class SharedCache:
         return size
 
     def _has_stage(self, name: str, there: Mapping[str, int], target: Path, *, verify: bool) -> bool:
-        """Whether a whole stage is there; its bytes are compared with its seal only to ``verify`` it."""
+        """True if a whole stage is there; its bytes are compared with its seal only to ``verify`` it."""
         if name not in there:
             return False
         try:

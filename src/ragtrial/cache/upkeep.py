@@ -56,9 +56,9 @@ class Entry:
 
 @dataclass
 class Outcome:
-    """The entries that were removed, and those that stay because they name a collection that cannot be reached.
+    """The removed entries, each with its damage, if any; and the kept entries, each with the reason.
 
-    Each has its damage, if it was removed for that, or the reason why it stays.
+    An entry is kept if it names a collection that cannot be reached.
     """
 
     removed: list[tuple[Entry, str]] = field(default_factory=list)

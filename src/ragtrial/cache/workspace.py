@@ -283,7 +283,7 @@ def check_layout(root: Path) -> None:
 
 
 def _sealed(layout: str) -> str:
-    """The content of the file LAYOUT. Its hash tells another layout, which is an error, from damage."""
+    """The content of the file LAYOUT. Its hash distinguishes another layout, which is an error, from damage."""
     return f"{layout} {fingerprint(layout)}\n"
 
 

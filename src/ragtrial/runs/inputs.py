@@ -161,7 +161,7 @@ def _faults(source: object, error: type[InputError]) -> Faults:
 
 
 def _form_of(source: Source, form: Form | None, kind: Kind) -> Form:
-    """The ``form`` that a file is said to have, or looks like."""
+    """The given ``form``, or else the guessed form of the file. Raises LabelsError or RunFileError."""
     if form is not None and form not in FORMS_OF[kind]:
         error = LabelsError if kind == "qrels" else RunFileError
         raise error(f"{form!r} is not a form of {KIND_NAMES[kind]}; it may be: {', '.join(FORMS_OF[kind])}.")

@@ -158,7 +158,7 @@ def _hits(rows: RunRows, queries: Counts, judged: Judged) -> tuple[Counts, Count
 
 
 def _flags(rows: RunRows, rules: Rules) -> tuple[Bools, Bools]:
-    """Whether two rows of a query have one score, and whether ranks contradict the scores."""
+    """For each query: two rows have the same score; the ranks contradict the scores."""
     is_tied, is_contradicted = np.zeros((2, len(rows.queries)), dtype=np.bool_)
     if not rules.has_scores:
         return is_tied, is_contradicted
@@ -261,7 +261,7 @@ def _bits_of(hashes: Hashes) -> Bytes:
 def _are_same(
     text: npt.NDArray[Any], at: Counts, length: Counts, other: npt.NDArray[Any], other_at: Counts, other_length: Counts
 ) -> bool:
-    """Whether the bytes of texts are equal."""
+    """True if the bytes of all texts are equal."""
     if (length != other_length).any():
         return False
     return bool((text[places_of(at, length)] == other[places_of(other_at, length)]).all())

@@ -160,7 +160,7 @@ class RunRows:
         return bool(np.bitwise_or.reduce(self.flags) & flag)
 
     def follows(self) -> Bools:
-        """Whether the row before has the same query, for all rows but the first."""
+        """For each row but the first: True if the row before has the same query."""
         follows = np.ones(max(len(self) - 1, 0), dtype=np.bool_)
         follows[self.starts[1:-1] - 1] = False
         return follows

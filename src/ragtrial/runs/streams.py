@@ -51,7 +51,7 @@ def stem_of(source: Source) -> str:
 
 
 def is_read_once(source: Source) -> bool:
-    """Whether the bytes can be read only once: of standard input, a pipe, a device."""
+    """True if the bytes can be read only once, as from standard input, a pipe or a device."""
     return is_standard_input(source) or (Path(source).exists() and _key(source) is not None)
 
 

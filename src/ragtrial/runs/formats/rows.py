@@ -312,7 +312,7 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def _grouped(queries: Sequence[str], asked: Sequence[str], faults: Faults) -> tuple[tuple[str, ...], Counts, Counts]:
-    """The distinct queries, ``asked`` ones before others, the first row of each, and the order that groups the rows.
+    """The distinct queries, first those in ``asked``; the first row of each; and the order that groups the rows.
 
     Raises all faults.
     """

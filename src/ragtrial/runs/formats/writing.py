@@ -69,7 +69,7 @@ def write_trec_qrels(target: Target, qrels: Qrels) -> None:
 
 
 def _scores_say_the_order(ranked: Run) -> bool:
-    """Whether trec_eval would keep the order of the rows: by score (32 bits), then by id."""
+    """True if trec_eval would keep the order of the rows: by score (32 bits), then by id."""
     if ranked.values is None or ranked.by_rank:
         return False
     with np.errstate(over="ignore"):
