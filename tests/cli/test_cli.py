@@ -177,10 +177,7 @@ def test_an_interrupted_run_is_one_hundred_and_thirty_and_says_how_to_go_on(
         "embeddings, too; run the same command again to go on."
     )
     assert running.returncode == 130
-    assert json.loads(out) == {
-        "exit_code": 130,
-        "errors": [{"file": "", "line": 0, "column": 0, "message": told}],
-    }
+    assert json.loads(out) == {"exit_code": 130, "errors": [{"file": "", "line": 0, "column": 0, "message": told}]}
     assert err.splitlines()[-1] == told
     assert "Traceback" not in err
     assert not (tmp_path / "results").exists()

@@ -15,10 +15,7 @@ from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.report.model import write_folder
 from ragtrial.views.analysis import analyse
-from ragtrial.views.comparison_tables import (
-    descriptive_table,
-    verdict_table,
-)
+from ragtrial.views.comparison_tables import descriptive_table, verdict_table
 from ragtrial.views.sections.details import UNJUDGED
 from small_experiment import Outcome, ragtrial
 from terminals import in_terminal

@@ -126,9 +126,7 @@ def test_one_that_fails_is_told_at_once_and_at_the_end_and_the_others_are_scored
     assert lines.index(of_mine) < lines.index(later) < lines.index(summary)
     assert lines[lines.index(summary) + 1 :][:2] == [of_mine, of_both]
     report = report_of(kitchen)
-    assert {one.name for one in report.settings} == {
-        *("mine-key-a", "dense", "both-key-a", "mine-key-c", "both-key-c"),
-    }
+    assert {one.name for one in report.settings} == {*("mine-key-a", "dense", "both-key-a", "mine-key-c", "both-key-c")}
     assert [(one.name, one.error, one.details) for one in report.failures] == [
         ("mine-key-b", NO_ROUTE, None),
         ("both-key-b", f"its part 'mine': {NO_ROUTE}", None),

@@ -27,11 +27,7 @@ def own(**answer: Any) -> dict[str, Any]:
 
 def test_a_document_that_is_not_there_is_not_looked_for_as_a_passage(convert: Conversions) -> None:
     """`ring` is in the documents, but is the name of none."""
-    for content in (
-        [{"question": "?", "doc": "ring"}],
-        "question,doc\n?,ring\n",
-        own(doc="ring", start=3, end=9),
-    ):
+    for content in ([{"question": "?", "doc": "ring"}], "question,doc\n?,ring\n", own(doc="ring", start=3, end=9)):
         assert "'ring' of query" in convert.faults(content)[0]
         assert convert.faults(content, "--fuzzy", "0.5")[0].endswith(" is not the id of any of the 4 documents.")
 

@@ -173,10 +173,7 @@ def test_limits_leave_out_what_costs_more(folder: Path, capsys: Capture) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "{method: tpe}",
-            "search.method is tpe, which looks at the labels while it searches, so that the verdict",
-        ),
+        ("{method: tpe}", "search.method is tpe, which looks at the labels while it searches, so that the verdict"),
         ("{method: tpe, held_out: 0.1}", "leaves 43 queries to search by and 5 for the verdict"),
         ("{held_out: [early]}", "no query has the tag 'early' of search.held_out"),
         ("{group_by: document}", "search.group_by has no effect without a share in search.held_out"),

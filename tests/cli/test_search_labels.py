@@ -242,10 +242,7 @@ def test_a_search_of_a_beir_folder_lists_documents_also_where_passages_are_score
         (["--grade", "1=12"], "hit 1 has the grade 12, above 9 and above all grades of the labels; is it one?"),
         (["--grade", "1=1", "--grade", "1=2"], "--grade: hit 1 is graded twice."),
         (["--grade", "1=1", "--quote", "2=x"], "the passage of hit 2 comes without a grade."),
-        (
-            ["--grade", "1=1", "--quote", "1=nowhere"],
-            "the passage 'nowhere' is not in the text of hit 1; it",
-        ),
+        (["--grade", "1=1", "--quote", "1=nowhere"], "the passage 'nowhere' is not in the text of hit 1; it"),
         (["--grade", "1=1", "--id", "q1"], "query 'q1' is there already."),
         (["--label"], "there is no terminal to ask for grades in; give them: --grade HIT=GRADE."),
         (["--tag", "x"], "--quote, --id, --tag and --who need --label or --grade."),

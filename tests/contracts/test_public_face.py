@@ -22,6 +22,9 @@ PUBLIC = [
     "load_config", "load_prompt_queries", "load_report", "run_experiment", "score",
 ]  # fmt: skip
 HEAVY = {"torch", "chromadb", "scipy", "pandas", "sentence_transformers", "transformers", "haystack"}
+LISTING_VIEWS = {"compare", "report"}
+"""Commands whose help lists the options of all views, which it imports."""
+
 MORE_THAN_HELP_NEEDS = HEAVY | {"numpy", "pydantic", "yaml", "rich", "huggingface_hub", "tokenizers"}
 
 
@@ -98,7 +101,7 @@ def test_help_imports_next_to_nothing(command: str, tmp_path: Path) -> None:
         f"from ragtrial.__main__ import main; import sys; sys.argv[1:] = {arguments}; main()", tmp_path
     )
     assert "click" in loaded
-    assert MORE_THAN_HELP_NEEDS.isdisjoint(loaded)
+    assert loaded.isdisjoint(HEAVY if command in LISTING_VIEWS else MORE_THAN_HELP_NEEDS)
 
 
 def test_the_version_is_told_without_importing_anything_heavy(tmp_path: Path) -> None:

@@ -12,15 +12,7 @@ from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.reporting import metric_part
 from ragtrial.report.model import Report
-from ragtrial.report.schema import (
-    DatasetPart,
-    JudgmentPart,
-    MeanPart,
-    MetricPart,
-    QueryColumns,
-    QueryPart,
-    SettingPart,
-)
+from ragtrial.report.schema import DatasetPart, JudgmentPart, MeanPart, MetricPart, QueryColumns, QueryPart, SettingPart
 
 Values = Mapping[str, Sequence[float | None]]
 """By the name of a setting, its values of the primary metric, a query after the other."""

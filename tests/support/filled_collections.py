@@ -186,12 +186,7 @@ def qdrant(
         client.upsert("docs", models.Batch(ids=ids, vectors=[list(one.vector) for one in items], payloads=payloads))
         options = QdrantCollectionOptions(kind="qdrant", url=url, name="docs", id="key")
         secret = options.model_copy(update={"url": "http://127.0.0.1:9", "api_key": SecretStr(SECRET)})
-        yield Filled(
-            options,
-            state,
-            options.model_copy(update={"name": "dosc"}),
-            secret,
-        )
+        yield Filled(options, state, options.model_copy(update={"name": "dosc"}), secret)
         client.close()
 
 

@@ -13,8 +13,7 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 _names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6).filter(lambda text: text.strip())
 _numbers = st.sampled_from(["1.50", "1e3", "-0.0", "0", "12E-1"])
 _labels = st.fixed_dictionaries(
-    {"doc": _names | st.integers(0, 99)},
-    optional={"relevance": st.integers(-1, 3), "quote": _names},
+    {"doc": _names | st.integers(0, 99)}, optional={"relevance": st.integers(-1, 3), "quote": _names}
 )
 _queries = st.fixed_dictionaries(
     {"text": _names, "relevant_docs": st.lists(_labels, max_size=3)},

@@ -107,10 +107,7 @@ KINDS: dict[str, StoreKind] = {
     "milvus": StoreKind("milvus", _FLAT, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS),
     "milvus-server": StoreKind("milvus", _FLAT, milvus_server, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS),
     "qdrant": StoreKind(
-        "qdrant",
-        _FLAT,
-        starved={"index": _STARVED_QDRANT},
-        wide={"index": {**_STARVED_QDRANT, "ef_search": 400}},
+        "qdrant", _FLAT, starved={"index": _STARVED_QDRANT}, wide={"index": {**_STARVED_QDRANT, "ef_search": 400}}
     ),
     "qdrant-server": StoreKind("qdrant", _FLAT, _qdrant),
     "pgvector": StoreKind(

@@ -74,10 +74,7 @@ def served(worklist: Path, **given: Any) -> Iterator[LabelPage]:
 def write_drafts(folder: Path) -> Path:
     """A worklist of two drafts over the small experiment: an answer that is in its passage, and none."""
     text, quote = str(DOCUMENTS["returns.md"]), "within thirty days"
-    drafted = [
-        Draft(style="keywords", quote=quote, at=text.index(quote)),
-        Draft(style="keywords", quote=None, at=None),
-    ]
+    drafted = [Draft(style="keywords", quote=quote, at=text.index(quote)), Draft(style="keywords", quote=None, at=None)]
     counts = DraftCounts(replies=2, unparsable=0, not_in_passage=0, repeated=0, copied=0)
     items = [
         item(text, "returns.md").model_copy(

@@ -79,23 +79,18 @@ class Checks:
     """
 
     options: GateOptions
-    subject: all_gates.Subject
     stdout: TextIO
     gates: tuple[all_gates.Gate, ...] = ()
     expected: tuple[all_gates.ExpectedScore, ...] = ()
     baseline: RunBaseline | None = None
     config: str | None = None
 
-    def of_comparison(
-        self,
-        inputs: ComparisonInput,
-        options: ComparisonOptions,
-        comparison: Comparison,
-    ) -> Findings:
+    def of_comparison(self, inputs: ComparisonInput, options: ComparisonOptions, comparison: Comparison) -> Findings:
         """The results for a comparison of reports; settings that failed in the runs are ignored."""
         newest = max((setting.report for setting in inputs.settings), key=lambda report: report.run_id)
         parts = {setting.name: setting.part for setting in inputs.settings}
-        return self._evaluate(newest, parts, comparison, self._comparisons(inputs, options, comparison), ())
+        by_metric = self._by_metric(inputs, options, comparison)
+        return self._findings(newest, parts, (), options.baseline, comparison, by_metric)
 
     def of_run(self, report: model.Report) -> Findings:
         """The results for a run. Raises RunError if the run, which is written, cannot be compared with the baseline."""
@@ -104,50 +99,45 @@ class Checks:
             is_compared = bool(self.options.files) and len(parts) > 1
         else:
             is_compared = baseline.report is not None or (baseline.setting in parts and len(parts) > 1)
+        name = baseline.name if baseline else None
         if not is_compared:
-            return self._evaluate(report, parts, None, {}, report.failures)
+            return self._findings(report, parts, report.failures, name)
         try:
-            inputs = _inputs(report, baseline)
-            options = comparing.ComparisonOptions(baseline.name if baseline else None, config=self.config)
+            inputs, options = _inputs(report, baseline), comparing.ComparisonOptions(name, config=self.config)
             comparison = analysis.analyse(inputs, options)
-            comparisons = self._comparisons(inputs, options, comparison)
+            by_metric = self._by_metric(inputs, options, comparison)
         except InputError as error:
             written = f"The report is written: {report.folder / 'report.json'}"
             raise RunError(*(f"{fault.message} {written}" for fault in error.faults)) from error
-        return self._evaluate(report, parts, comparison, comparisons, report.failures)
+        return self._findings(report, parts, report.failures, name, comparison, by_metric)
 
-    def _comparisons(
-        self,
-        inputs: ComparisonInput,
-        options: ComparisonOptions,
-        comparison: Comparison,
+    def _by_metric(
+        self, inputs: ComparisonInput, options: ComparisonOptions, comparison: Comparison
     ) -> dict[str, Comparison]:
         """The comparison with the baseline for each metric in a gate: by itself unless it is the primary metric."""
-        if options.baseline is None:
-            return {}
-        others = [metric for metric in all_gates.compared_metrics(self.gates) if metric != comparison.primary_metric]
-        by_metric = {
-            metric: comparing.compare_settings(replace(inputs, metrics=(metric,)), options) for metric in others
+        metrics = {} if options.baseline is None else dict.fromkeys(all_gates.compared_metrics(self.gates))
+        alone = {
+            metric: replace(inputs, metrics=(metric,)) for metric in metrics if metric != comparison.primary_metric
         }
-        return {**by_metric, comparison.primary_metric: comparison}
+        compared = {metric: comparing.compare_settings(only, options) for metric, only in alone.items()}
+        return {**compared, comparison.primary_metric: comparison}
 
-    def _evaluate(
+    def _findings(
         self,
-        newest: model.Report,
+        report: model.Report,
         settings: Mapping[str, schema.SettingPart],
-        comparison: Comparison | None,
-        comparisons: Mapping[str, Comparison],
         failures: Sequence[schema.FailurePart],
+        baseline: str | None,
+        comparison: Comparison | None = None,
+        by_metric: Mapping[str, Comparison] | None = None,
     ) -> Findings:
-
-        primary = comparison.primary_metric if comparison else newest.primary_metric
-        means = {name: setting.scores[primary].mean for name, setting in settings.items()}
-        sign = newest.sign(primary)
+        primary = comparison.primary_metric if comparison else report.primary_metric
+        means, sign = {name: setting.scores[primary].mean for name, setting in settings.items()}, report.sign(primary)
         ranked = sorted(means, key=lambda name: (means[name] is None, -sign * (means[name] or 0.0), name))
         failed = [failure.name for failure in failures]
-        evidence = all_gates.GateEvidence(settings, primary, failed, self.subject.baseline, comparisons)
+        evidence = all_gates.GateEvidence(settings, primary, failed, baseline, by_metric or {})
         return all_gates.Findings(
-            subject=newest.experiment,
+            subject=report.experiment,
             primary_metric=primary,
             settings={name: settings[name] for name in ranked},
             comparison=comparison,
@@ -186,7 +176,7 @@ def parse_checks(options: GateOptions, subject: all_gates.Subject, terminal: Ter
     stdout = terminal.out
     if "-" in options.files.values():
         terminal.out = sys.stderr
-    return Checks(options, subject, stdout, tuple(gates or ()), tuple(expected or ()))
+    return Checks(options, stdout, tuple(gates or ()), tuple(expected or ()))
 
 
 def attempt(faults: list[Fault], step: Callable[[], T]) -> T | None:

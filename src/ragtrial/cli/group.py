@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import click
 
 from ragtrial import __version__
+from ragtrial.errors import InputError, did_you_mean
 
 COMMANDS = (
     "demo", "init", "run", "plan", "validate", "chunks", "labels", "show", "compare", "report", "search", "score",
@@ -82,8 +84,6 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        from ragtrial.errors import did_you_mean
-
         if args[:1] == ["help"]:  # as git and pip have it
             if not args[1:]:
                 click.echo(ctx.get_help())
@@ -93,19 +93,6 @@ class _Commands(click.Group):
             near = did_you_mean(args[0], COMMANDS)
             raise click.UsageError(f"there is no command {args[0]!r}.{near} Commands: {', '.join(COMMANDS)}.", ctx)
         return super().resolve_command(ctx, args)
-
-
-def _check_current_folder() -> None:
-    """Raises InputError if the current folder was removed: no path that is relative to it means anything."""
-    from pathlib import Path
-
-    from ragtrial.errors import InputError
-
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        message = "the current folder no longer exists: it was removed. Go to another one, and run the command there."
-        raise InputError(message) from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -126,4 +113,8 @@ def group() -> None:
     Exit codes: 0 done; 1 a gate failed (--fail-if, --expected); 2 invalid config, labels or options;
     3 failed while running; 4 some settings failed, the rest were saved; 130 interrupted.
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
-    _check_current_folder()
+    try:
+        Path.cwd()
+    except FileNotFoundError:  # no path that is relative to it means anything
+        message = "the current folder no longer exists: it was removed. Go to another one, and run the command there."
+        raise InputError(message) from None

@@ -62,7 +62,12 @@ def command(
     graded, passages = edits.by_number(items, grade_marks), edits.by_number(items, quote_marks)
     if hits and not graded:
         sheet.refuse(name, tags)
-        graded, passages = _asked(terminal, hits, sheet.form)
+        try:
+            graded, passages = ask_grades(terminal, hits, sheet.form)
+        except (KeyboardInterrupt, click.Abort) as error:
+            if isinstance(error.__cause__, EOFError):
+                raise
+            raise Stopped("stopped: nothing was written, and no grade of this search is kept.") from None
     changes = sheet.changes(hits, graded, passages, name=name, tags=tags)
     query, done = label_files.query_of(changes[0]), sheet.write(changes, who or label_files.current_user())
     content["labels"] = {
@@ -89,18 +94,6 @@ def _config_and_text(words: Sequence[str]) -> tuple[str, str]:
     if not words[-1].strip():
         raise InputError("the text to search for is empty.")
     return config, words[-1]
-
-
-def _asked(
-    terminal: Terminal, hits: Sequence[FoundText], form: label_files.Form
-) -> tuple[dict[int, int], dict[int, str]]:
-    """The grades and passages that a person gives to ``hits`` by key. Raises Stopped if interrupted."""
-    try:
-        return ask_grades(terminal, hits, form)
-    except (KeyboardInterrupt, click.Abort) as error:
-        if isinstance(error.__cause__, EOFError):
-            raise
-        raise Stopped("stopped: nothing was written, and no grade of this search is kept.") from None
 
 
 def ask_grades(

@@ -23,14 +23,13 @@ import click
 from ragtrial.cache.atomic import write_bytes
 from ragtrial.cache.untrusted import for_json, for_terminal, visible
 from ragtrial.errors import Fault, InputError, RunError, counted
+from ragtrial.progress import Progress, Silent, stage
 from ragtrial.records import ReportWarning
 from ragtrial.views.table import Table, best_cells, cell_kind, duration, wrapped
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
     from rich.progress import Progress as Bars
 
-    from ragtrial.progress import Progress
     from ragtrial.report.schema import WarningPart
 
 
@@ -72,36 +71,26 @@ def write_json(value: Any, stream: TextIO) -> None:
     Models of pydantic in it become JSON when they are reached, so that a long list of them is never in memory twice.
     """
     is_utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
-    encoder = json.JSONEncoder(ensure_ascii=not is_utf8, allow_nan=False, indent=1, default=_dumped)
+    encoder = json.JSONEncoder(
+        ensure_ascii=not is_utf8, allow_nan=False, indent=1, default=lambda model: model.model_dump(mode="json")
+    )
     pieces = encoder.iterencode(value)
     while block := "".join(islice(pieces, _PIECES)):
         write_as_is(for_json(block), stream, end="")
     write_as_is("", stream)
 
 
-def _dumped(model: BaseModel) -> dict[str, Any]:
-    return model.model_dump(mode="json")
-
-
-def _coloured(table: Table, width: int) -> str:
+def _coloured(table: Table) -> str:
     """The table with its titles and the best numbers in bold, and verdicts in colour."""
-    from rich.console import Console
-    from rich.table import Table as Grid
-    from rich.text import Text
-
+    colours, best = {"better": "green", "worse": "red", "undecided": "yellow"}, best_cells(table)
     titles, *rows = table.aligned()
-    grid = Grid(box=None, pad_edge=False, header_style="bold")
-    for title in titles:
-        grid.add_column(Text(title), no_wrap=True)
-    styles, best = {"better": "green", "worse": "red", "undecided": "yellow"}, best_cells(table)
-    for number, (row, cells) in enumerate(zip(table.rows, rows, strict=True)):
+    lines = [[click.style(title, bold=True) for title in titles]]
+    for number, (row, texts) in enumerate(zip(table.rows, rows, strict=True)):
         kinds = [cell_kind(column, cell) for column, cell in zip(table.columns, row, strict=True)]
-        shown = ["bold" if (number, place) in best else styles.get(kind, "") for place, kind in enumerate(kinds)]
-        grid.add_row(*map(Text, cells, shown))
-    console = Console(width=max(width, table.width), force_terminal=True, highlight=False)
-    with console.capture() as captured:
-        console.print(grid)
-    return captured.get().rstrip("\n")
+        cells = enumerate(zip(texts, kinds, strict=True))
+        lines.append([click.style(text, bold=(number, place) in best or None, fg=colours.get(kind))
+                      for place, (text, kind) in cells])  # fmt: skip
+    return "\n".join(map("  ".join, lines))
 
 
 class _Log(logging.Handler):
@@ -225,7 +214,7 @@ class Terminal:
         shown = replace(table, columns=columns, rows=[[visible(cell) for cell in row] for row in table.rows])
         shown = shown.squeezed(self.prose_width)
         if self.styled:
-            write_as_is(before + _coloured(shown, self.width), self.out)
+            write_as_is(before + _coloured(shown), self.out)
         else:
             write(before + "\n".join("  ".join(row).rstrip() for row in shown.aligned()), self.out)
         for note in table.notes:
@@ -248,9 +237,6 @@ class Terminal:
 
     def progress(self) -> Progress:
         """Bars in a terminal; lines elsewhere; nothing when quiet."""
-        from ragtrial.cli.terminal import BarProgress, LineProgress
-        from ragtrial.progress import Silent
-
         if self.quiet:
             return Silent()
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -258,17 +244,14 @@ class Terminal:
         return LineProgress()
 
     @contextlib.contextmanager
-    def saving(self, stage: str, total: int, unit: str, save: Callable[[], object]) -> Iterator[Callable[[int], None]]:
+    def saving(self, name: str, total: int, unit: str, save: Callable[[], object]) -> Iterator[Callable[[int], None]]:
         """Progress of replies of a model; ``save`` keeps those that there are before an error or an interruption."""
-        progress = self.progress()
-        progress.begin(stage, total, unit)
         try:
-            yield progress.advance
+            with stage(self.progress(), name, total, unit) as progress:
+                yield progress.advance
         except BaseException:
-            progress.abandon()
             save()
             raise
-        progress.finish()
 
 
 _SHOWN_PER_KIND = 3
