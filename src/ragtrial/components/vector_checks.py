@@ -32,12 +32,13 @@ class VectorHealth:
     longest: float
 
 
+@dataclass
 class NormStatistics:
     """Sees blocks of vectors pass, and remembers how long they were."""
 
-    def __init__(self) -> None:
-        self.zeros = 0
-        self.shortest, self.longest = np.inf, 0.0
+    zeros: int = 0
+    shortest: float = np.inf
+    longest: float = 0.0
 
     def watch(self, blocks: Iterable[Floats]) -> Iterator[Floats]:
         """``blocks``, as they are."""

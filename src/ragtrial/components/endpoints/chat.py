@@ -461,8 +461,7 @@ class WordingWriter:
 
     def texts(self, question: Question) -> Sequence[str]:
         """The wordings in its reply, without numbers, bullets and quotation marks around them."""
-        return [text for reply in self.replies(question) for text in self._texts(reply.text)]
-
-    def _texts(self, reply: str) -> Sequence[str]:
-        lines = (unquoted(_MARK.sub("", line)) for line in reply.splitlines()) if self.by_line else [reply.strip()]
-        return [line for line in lines if line]
+        texts = [reply.text for reply in self.replies(question)]
+        if self.by_line:
+            texts = [unquoted(_MARK.sub("", line)) for text in texts for line in text.splitlines()]
+        return [text for text in map(str.strip, texts) if text]

@@ -52,10 +52,7 @@ _TOO_LONG = " If a text is too long for it, use smaller chunks, or a field that 
 _ADVICE = {400: _TOO_LONG, 404: " Check base_url and model.", 413: _TOO_LONG, 422: _TOO_LONG}
 _LIMITED = " If the limit is one per minute, raise retries or lower concurrency; the same command continues."
 
-_NAMED_CODES = {"rate_limit|too_many|resource_exhausted": 429, "overloaded|unavailable|server_error|internal": 503,
-                "authentication|api_key|unauthorized": 401}  # fmt: skip
-"""The names that services have for errors with a separate status."""
-
+_NO_KEY = " Name the variable that holds the key: `api_key: ${NAME}`."
 _SLOW = " If it is slow, raise timeout, or lower concurrency or batch_size."
 
 
@@ -163,7 +160,10 @@ class Client:
             return _Refusal(f"answered {said}", asked_wait(headers), is_limit=code == 429, advice=advice)
         is_refusal = code in _REFUSALS and not is_spent and not _OF_ACCOUNTS.search(text)
         kind = RefusedError if is_refusal else EndpointError
-        raise kind(f"{self._place(path)} answered {said}.{_of_fields(text, body) or self._advice(code)}")
+        variable = self.options.key_variable
+        key = f" Check the key in {variable}." if variable else _NO_KEY
+        advice = _of_fields(text, body) or {401: key, 403: key, **_ADVICE}.get(code, "")
+        raise kind(f"{self._place(path)} answered {said}.{advice}")
 
     def _exchange(self, request: httpx.Request, most_bytes: int) -> tuple[int, httpx.Headers, bytes]:
         """Status, headers and body, inflated. The timeout applies to all of it, however slowly it arrives.
@@ -196,13 +196,6 @@ class Client:
     def _place(self, path: str) -> str:
         return f"the endpoint {self.options.base_url}/{path} (model {self.options.model!r})"
 
-    def _advice(self, status: int) -> str:
-        if status in (401, 403):
-            name = self.options.key_variable
-            missing = " Name the variable that holds the key: `api_key: ${NAME}`."
-            return f" Check the key in {name}." if name else missing
-        return _ADVICE.get(status, "")
-
     def _said(self, content: bytes) -> tuple[str, str]:
         """The text of a failed answer, and a short form of it for a message."""
         text = content.decode("utf-8", "replace")
@@ -231,14 +224,8 @@ def _code_of_error(answer: Any) -> int | None:
     error = answer.get("error") or (first.get("error") if isinstance(first, Mapping) else None)
     if not error:
         return None
-    named = [error.get(name) for name in ("code", "status", "type")] if isinstance(error, Mapping) else []
-    for name in map(str, named):
-        if re.fullmatch("[45][0-9][0-9]", name):
-            return int(name)
-        for words, code in _NAMED_CODES.items():
-            if re.search(words, name, re.IGNORECASE):
-                return code
-    return 400
+    code = str(error.get("code")) if isinstance(error, Mapping) else ""
+    return int(code) if re.fullmatch("[45][0-9][0-9]", code) else 400
 
 
 def _of_fields(text: str, body: Mapping[str, Any]) -> str:
