@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ import pytest
 from corpora import library_of
 from custom_search import SEARCH, asked
 from experiments import Experiment, write_experiment
-from ragtrial.cache.seals import SEAL
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.components.interfaces import Candidates
 from ragtrial.dataset.chunks import Chunks
@@ -108,27 +106,6 @@ def test_what_a_finished_experiment_stands_on_is_used_also_where_nobody_had_to_r
     assert Upkeep(made.workspace).prune(unused=True).removed == []
     assert [part.costs for part in again.settings] == [part.costs for part in first.settings]
     assert len(asked(made.folder)) == 1
-
-
-@pytest.mark.parametrize("kind", ["rankings", "bm25", "terms"])
-def test_a_flipped_bit_of_any_file_of_a_bm25_setting_is_seen_and_mended(tmp_path: Path, kind: str) -> None:
-    made = experiment(tmp_path, {"words": WORDS})
-    whole = run_experiment(made.config())
-    (folder,) = (made.workspace / kind).glob("[!.]*")
-    for name in json.loads((folder / SEAL).read_text())["files"]:
-        path = folder / name
-        content = bytearray(path.read_bytes())
-        content[len(content) * 2 // 3] ^= 1
-        path.write_bytes(content)
-        if kind != "rankings":  # which alone are read when all is finished
-            shutil.rmtree(made.workspace / "rankings")
-        if kind == "terms":
-            shutil.rmtree(made.workspace / "bm25")
-        report = run_experiment(made.config())
-        assert [one.message for one in report.warnings if one.code == "repaired"] == [
-            f"{folder} is damaged ({name} has other bytes than it had); it is made again."
-        ]
-        assert numbers(report)["words"] == numbers(whole)["words"]
 
 
 @pytest.mark.parametrize(("before", "now"), [("device=cpu", "device=cpu:0"), ("batch_size=32", "batch_size=2")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import os
 import signal
@@ -10,11 +9,10 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from multiprocessing.synchronize import Barrier, Event
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import numpy as np
@@ -224,47 +222,6 @@ Workspace(Path(sys.argv[1])).stage("chunks", "a", "chunks", build)
     assert not workspace.has("chunks", "a")
     made = workspace.stage("chunks", "a", "chunks (small)", lambda folder: write_text(folder / "whole", ""))
     assert names_in(made) == ["stage.json", "whole"]
-
-
-class _Told(logging.Handler):
-    """Sets an event when something is logged."""
-
-    def __init__(self, event: Event | threading.Event) -> None:
-        super().__init__()
-        self.event = event
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.event.set()
-
-
-def test_a_wait_for_a_lock_is_logged_and_ends_when_it_is_free(
-    workspace: Workspace, caplog: pytest.LogCaptureFixture
-) -> None:
-    waiting, order = threading.Event(), []
-    logging.getLogger("ragtrial.cache.workspace").addHandler(handler := _Told(waiting))
-
-    def wait() -> None:
-        with workspace.lock("chunks-a", "the chunks (small)"):
-            order.append("second")
-
-    waiter = threading.Thread(target=wait)
-    try:
-        with workspace.lock("chunks-a", "the chunks (small)"):
-            waiter.start()
-            assert waiting.wait(PATIENCE)
-            order.append("first")
-        waiter.join(PATIENCE)
-    finally:
-        logging.getLogger("ragtrial.cache.workspace").removeHandler(handler)
-    assert order == ["first", "second"]
-    lock = workspace.root / "locks" / f"{fingerprint('chunks-a')}.lock"
-    assert caplog.record_tuples == [
-        (
-            "ragtrial.cache.workspace",
-            logging.WARNING,
-            f"waiting for another run that works on the chunks (small) (lock {lock})",
-        )
-    ]
 
 
 def sealed_layout(layout: str) -> str:
