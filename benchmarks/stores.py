@@ -313,9 +313,9 @@ def draw(measured: Sequence[Measured], title: str, path: Path) -> None:
             for one in measured:
                 look = looks[KINDS[one.store].kind]
                 points = sorted((at.recall, at.loads[panel].throughput) for at in one.points)
-                axes.plot(*zip(*points, strict=True), marker=look.sign, color=look.colour, label=one.store,
+                axes.plot(*zip(*points, strict=True), marker=look["marker"], color=look["color"], label=one.store,
                           linestyle="-" if one.network is None else "--",
-                          markerfacecolor=look.colour if one.network is None else "white")  # fmt: skip
+                          markerfacecolor=look["color"] if one.network is None else "white")  # fmt: skip
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:,.0f}")
             axes.set_title(f"{clients} client{'s' if clients > 1 else ''}", fontsize=8, color=NEUTRAL)

@@ -93,14 +93,19 @@ def verdict_of(analysis: Analysis, effects: Plot | None) -> Verdict:
 
 
 def _counts(analysis: Analysis) -> Iterator[str]:
-    """For each line of verdicts the number of its settings and the range of their differences."""
+    """For each line of verdicts the number of its settings and the range of their differences.
+
+    A difference is the top setting less the other one; with a baseline, the setting less the baseline.
+    """
+    sign = 1 if analysis.procedure.baseline else -1
     n, parts = analysis.conclusion.scored.scored, {part.setting: part for part in _parts(analysis)}
     for verdict, names in analysis.conclusion.verdicts.items():
         if verdict == "identical" and analysis.procedure.baseline is None:
             continue  # they are on top
         known = [parts[name].difference for name in names if name in parts]
         differences = sorted(difference for difference in known if difference is not None)
-        spread = dict.fromkeys(signed(end, n) for end in (differences[-1], differences[0])) if differences else {}
+        ends = (differences[-1], differences[0]) if differences else ()
+        spread = dict.fromkeys(signed(sign * end, n) for end in ends)
         which = f"all {len(names):,} others" if len(names) == len(parts) else counted(len(names), "setting")
         yield f"{which} ({' to '.join(spread)})" if spread else which
 

@@ -68,15 +68,6 @@ _RULES: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Series:
-    """How one setting is drawn wherever it is."""
-
-    colour: str
-    sign: str
-    stroke: Any
-
-
 @contextmanager
 def styled() -> Iterator[None]:
     """Draws by these rules alone; the user's own rules are ignored. Raises PlotError if matplotlib is not installed."""
@@ -98,10 +89,11 @@ def new_figure(height: float) -> Figure:
     return Figure(figsize=(WIDTH, height), layout="constrained")
 
 
-def series_of(names: Sequence[str]) -> dict[str, Series]:
-    """A colour, a sign and a stroke for each of the first names; there is none for more than MOST_SERIES."""
+def series_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """How each of the first names is drawn wherever it is; there is no more than MOST_SERIES of them."""
     looks = zip(_COLOURS, _SIGNS, _STROKES, strict=True)
-    return {name: Series(*look) for name, look in zip(names, looks, strict=False)}
+    keys = ("color", "marker", "linestyle")
+    return {name: dict(zip(keys, look, strict=True)) for name, look in zip(names, looks, strict=False)}
 
 
 def shortened(name: str, most: int = 28) -> str:
@@ -110,11 +102,11 @@ def shortened(name: str, most: int = 28) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
-def legend(axes: Axes, series: dict[str, Series], *, others: int = 0) -> None:
+def legend(axes: Axes, series: dict[str, dict[str, Any]], *, others: int = 0) -> None:
     """Names below the plot, in as many columns as have room; ``others`` are counted, in grey."""
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], color=look.colour, marker=look.sign, linestyle=look.stroke) for look in series.values()]
+    handles = [Line2D([], [], **look) for look in series.values()]
     labels = [shortened(name, 34) for name in series]
     if others:
         handles.append(Line2D([], [], color=PALE))
@@ -181,12 +173,8 @@ def curve_plot(given: ViewInput) -> Figure:
     axes = figure.subplots()
     for name in reversed(names):
         means = [math.nan if mean is None else mean for mean in curve.means[name]]
-        if name in series:
-            look = series[name]
-            axes.plot(curve.cutoffs, means, color=look.colour, marker=look.sign, linestyle=look.stroke,
-                      gid=f"curve-{names.index(name)}")  # fmt: skip
-        else:
-            axes.plot(curve.cutoffs, means, color=PALE, linewidth=0.7)
+        look = series.get(name, {"color": PALE, "linewidth": 0.7})
+        axes.plot(curve.cutoffs, means, gid=f"curve-{names.index(name)}", **look)
     axes.set_xscale("log")
     axes.set_xticks(curve.cutoffs, [str(k) for k in curve.cutoffs])
     axes.minorticks_off()
