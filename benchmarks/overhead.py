@@ -66,8 +66,8 @@ from ragtrial.config.settings import Setting
 from ragtrial.engines import Index
 from ragtrial.engines.chroma import ChromaEngine
 from ragtrial.pipeline import results
-from ragtrial.pipeline.run import Run
 from ragtrial.pipeline.corpus_stages import IndexStage
+from ragtrial.pipeline.run import Run
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Question
 from ragtrial.report.model import environment

@@ -13,8 +13,8 @@ from ragtrial.components.refiners import Refiner
 from ragtrial.config.settings import setting_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.ranking_stage import SettingContext
 from ragtrial.pipeline.corpus_stages import ChunkStage
+from ragtrial.pipeline.ranking_stage import SettingContext
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import from_rows
 from ragtrial.records import Question

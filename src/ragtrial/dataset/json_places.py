@@ -26,7 +26,7 @@ def json_value(text: str, file: str, error: type[InputError], what: str) -> obje
     try:
         with suppress(_OddError):
             return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
-        json.loads(text)  # raises for what else is wrong
+        json.loads(text)  # other faults come first
     except json.JSONDecodeError as failure:
         raise error(Fault(file, failure.lineno, failure.colno, _why_not_json(text, failure))) from None
     except (ValueError, RecursionError):  # numbers of thousands of digits, thousands of brackets

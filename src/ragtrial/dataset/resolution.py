@@ -113,7 +113,7 @@ class _Resolver:
         self._located = dict(zip(sought, locate(sought, library), strict=True))
 
     def _refuse_other_labels(self, docs: Collection[str]) -> None:
-        """Raise LabelsError if ``docs`` are those of other documents: one sentence instead of a thousand."""
+        """Raise LabelsError if ``docs`` belong to other documents: one sentence instead of a thousand."""
         message = ""
         if self._by_content and docs and set(docs).issubset(self._library.ids):
             message = (

@@ -280,7 +280,15 @@ def drafted(
             continue
         name = new_id(draft.question, ids)
         ids.add(name)
-        items.append(_item(name, planned.task.style, draft.question, passage, span))
+        at = None if span is None else span.start - passage.span.start
+        quote = None if span is None or at is None else passage.text[at : span.end - passage.span.start]
+        items.append(
+            TextToGrade(
+                query=name, question=draft.question, doc=passage.doc, title=passage.title, text=passage.text,
+                start=passage.span.start, end=passage.span.end,
+                draft=Draft(style=planned.task.style, quote=quote, at=at),
+            )
+        )  # fmt: skip
     return items, DraftCounts(replies=len(answered), unparsable=len(answered) - len(parsed), **counts)
 
 
@@ -313,16 +321,6 @@ def _beginnings(answer: str) -> list[str]:
 
 def _is_in(inner: Span, outer: Span) -> bool:
     return outer.start <= inner.start and inner.end <= outer.end
-
-
-def _item(name: str, style: str, question: str, passage: SourcePassage, answer: Span | None) -> TextToGrade:
-    start = passage.span.start
-    at = None if answer is None else answer.start - start
-    quote = None if answer is None else passage.text[answer.start - start : answer.end - start]
-    return TextToGrade(
-        query=name, question=question, doc=passage.doc, title=passage.title, start=start, end=passage.span.end,
-        text=passage.text, draft=Draft(style=style, quote=quote, at=at),
-    )  # fmt: skip
 
 
 def _plain(question: str) -> str:

@@ -30,7 +30,7 @@ NO_GRADE = [
     "Upgrade: 2", "Grade: 3\nBut it may also be less.", "Grade: 2\nLet me know if you need more!",
     "No grade: 2 sentences", "\u7b49\u7ea7\uff1a2x", "Grade: 2²",
 ]  # fmt: skip
-GRADED = [("Grade: 0", 0), ("Final score = 0.", 0), ("Grade: 1", 1), ("Grade: 3", 3)]
+GRADED: list[tuple[str, int | None]] = [("Grade: 0", 0), ("Final score = 0.", 0), ("Grade: 1", 1), ("Grade: 3", 3)]
 GRADED += [*((reply, 2) for reply in TWO), *((reply, None) for reply in NO_GRADE)]
 
 

@@ -13,10 +13,10 @@ import pytest
 from experiments import Experiment, python, write_experiment
 from ragtrial.config.settings import settings_of
 from ragtrial.experiment import run_experiment
+from ragtrial.pipeline.corpus_stages import estimated_chunks
 from ragtrial.pipeline.dry_run import DryRun, PlannedStage, describe_change
 from ragtrial.pipeline.measurement_stages import latency_warnings
 from ragtrial.pipeline.run import Run
-from ragtrial.pipeline.corpus_stages import estimated_chunks
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, QueryColumns, SettingPart
 from ragtrial.views.dry_run_lines import plan_lines, total_lines
 from ragtrial.views.report_tables import cost_table

@@ -1,4 +1,4 @@
-"""The formats of labels that are read: those of other tools, and rows that anyone can write."""
+"""The formats of labels that are read: the files of other tools, and rows that anyone can write."""
 
 from __future__ import annotations
 

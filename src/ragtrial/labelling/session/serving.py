@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hmac
 import json
 import logging
@@ -86,7 +85,8 @@ class LabelPage(ThreadingHTTPServer):
         try:
             super().__init__((HOME, port or 0), _Handler)
         except OSError as error:
-            raise InputError(Fault("--port", message=_refused(port, error))) from error
+            message = f"port {port} cannot be had: {error.strerror or error}; name another one, or none for a free one."
+            raise InputError(Fault("--port", message=message)) from error
         self.port: int = self.server_address[1]
         self.url = f"http://{HOME}:{self.port}/{self._token}/"
 
@@ -218,12 +218,6 @@ def _sent(body: Mapping[str, Any], key: str, kind: type[T]) -> T:
     if type(value) is not kind:
         raise TypeError(f"{key} must be {'a whole number' if kind is int else 'a text'}")
     return value
-
-
-def _refused(port: int | None, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} is in use; name another one, or none: then any that is free is taken."
-    return f"port {port} cannot be had: {error.strerror or error}; name another one, or none."
 
 
 def _json(status: int, value: Mapping[str, Any], *, is_last: bool = False) -> _Reply:
