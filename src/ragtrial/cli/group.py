@@ -34,10 +34,10 @@ class _Later(ModuleType):
 
 
 class _LaterFinder(MetaPathFinder, Loader):
-    """Finds the modules of the library, but for those of ``_AT_ONCE``, and puts off their import."""
+    """Finds modules outside the command line, and puts off their import."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
-        if not fullname.startswith("ragtrial.") or fullname.startswith(_AT_ONCE):
+        if not fullname.startswith("ragtrial.") or fullname.startswith("ragtrial.cli."):
             return None
         spec = PathFinder.find_spec(fullname, path)
         if spec is not None:
@@ -51,12 +51,10 @@ class _LaterFinder(MetaPathFinder, Loader):
         return
 
 
-_AT_ONCE = ("ragtrial.cli", "ragtrial.errors", "ragtrial.records", "ragtrial.progress", "ragtrial.views.table")
-
-
 @contextmanager
 def _later() -> Iterator[None]:
     """Modules that are imported inside the block are loaded when they are used: help and wrong options need none."""
+    import_module("ragtrial.cli.terminal")  # with the modules from which commands import names: errors, records, ...
     finder = _LaterFinder()
     sys.meta_path.insert(0, finder)
     try:

@@ -26,7 +26,7 @@ CONFIG_NAME = "experiment.yaml"
 
 @dataclass(frozen=True, eq=False)
 class _Declared:
-    """An option or an argument whose name and type are those of the parameter that receives it."""
+    """An option or an argument; its name and type come from the parameter that receives it."""
 
     kind: type[click.Parameter]
     flags: Sequence[str]
@@ -192,7 +192,10 @@ class ComparisonInputs:
     def aim(
         self, inputs: comparison_input.ComparisonInput, judge: Path | None = None, **options: Any
     ) -> tuple[comparison_input.ComparisonInput, comparing.ComparisonOptions]:
-        """What to compare and how, by the judgments in the file ``judge``, too; see ``options_of`` for ``options``."""
+        """The settings and the options of a comparison, which uses the judgments in the file ``judge``, if any.
+
+        ``options_of`` documents other options.
+        """
         aim = comparing.options_of(inputs, margin=self.margin, confidence=self.confidence, **options)
         if judge is not None:
             aim = comparing.with_judge(inputs, aim, judge)

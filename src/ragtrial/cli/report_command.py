@@ -65,7 +65,7 @@ def command(
 
 
 def _verify(terminal: Terminal, compared: ComparisonInputs) -> Answer:
-    """Check the files of every report; the sound ones are listed. Raises ReportError with all faults."""
+    """Check the files of every report, and list sound reports. Raises ReportError with all faults."""
     sound: list[model.Report] = []
     faults: list[Fault] = []
     for reference in compared.reports:

@@ -79,7 +79,7 @@ def command(
 
 
 def detail_blocks(report: model.Report, settings: Sequence[schema.SettingPart], *, costs: bool) -> list[str | Table]:
-    """What settings cost, and what their indexes lose."""
+    """The costs of settings, and the losses of their indexes."""
     blocks: list[str | Table] = []
     if costs:
         blocks.append(tables.cost_table(settings))

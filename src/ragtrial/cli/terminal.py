@@ -245,7 +245,7 @@ class Terminal:
 
     @contextlib.contextmanager
     def saving(self, name: str, total: int, unit: str, save: Callable[[], object]) -> Iterator[Callable[[int], None]]:
-        """Progress of replies of a model; ``save`` keeps those that there are before an error or an interruption."""
+        """Progress of a model's replies; after an error or an interruption, ``save`` keeps the replies so far."""
         try:
             with stage(self.progress(), name, total, unit) as progress:
                 yield progress.advance
