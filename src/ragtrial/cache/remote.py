@@ -4,7 +4,8 @@ server.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -64,19 +65,24 @@ def open_remote(file: Path, configs: Sequence[Servers]) -> Remote:
 def damage(folder: Path, configs: Sequence[Servers]) -> str | None:
     """The fault of a collection that ``folder`` names; None if it has none. Raises UnreachedError."""
     for file in files_of(folder):
-        try:
+        with _reaching():
             remote = open_remote(file, configs)
             if (why := remote.damage()) is not None:
                 return f"{remote}: {why}"
-        except Exception as error:  # any error of a client says nothing about the collection
-            raise UnreachedError(" ".join(str(error).split()) or type(error).__name__) from error
     return None
 
 
 def release(folder: Path, configs: Sequence[Servers]) -> None:
     """Remove from servers what ``folder`` has there. Raises UnreachedError: the folder stays, and with it the name."""
     for file in files_of(folder):
-        try:
+        with _reaching():
             open_remote(file, configs).drop()
-        except Exception as error:
-            raise UnreachedError(" ".join(str(error).split()) or type(error).__name__) from error
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    """Turn any error of a client, which says nothing about the collection, into an UnreachedError."""
+    try:
+        yield
+    except Exception as error:
+        raise UnreachedError(" ".join(str(error).split()) or type(error).__name__) from error

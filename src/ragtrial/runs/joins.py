@@ -71,8 +71,7 @@ class Judged:
         self.qrels = qrels
         self.query = {encoded(name): query for query, name in enumerate(qrels.queries)}
         ids = qrels.documents
-        self.at = np.concatenate(([0], ids.ends[:-1])).astype(np.int64)[: len(ids)]
-        self.length = ids.ends - self.at
+        self.at, self.length = ids.starts, ids.ends - ids.starts
         self.hashes = hasher()(ids)
         self.bits = _bits_of(self.hashes)
 
@@ -328,13 +327,12 @@ def match(run: Run, qrels: Qrels, *, order: Order, duplicates: Duplicates) -> Ru
 def _rows_of(run: Run) -> RunRows:
     """The rows of a run in memory, for queries that have any."""
     filled = np.flatnonzero(np.diff(run.starts))
-    ends = run.documents.ends
-    at, rows = np.concatenate(([0], ends[:-1])).astype(np.int64)[: len(ends)], len(ends)
+    ids, rows = run.documents, len(run.documents)
     scores = np.zeros(rows) if run.values is None or run.by_rank else run.values
     ranks = run.values if run.by_rank and run.values is not None else np.full(rows, NO_RANK)
     return RunRows(
         [encoded(run.queries[query]) for query in filled.tolist()], np.append(run.starts[:-1][filled], run.starts[-1]),
-        run.documents.text, at, ends - at, hasher()(run.documents), np.arange(rows), scores, ranks,
+        ids.text, ids.starts, ids.ends - ids.starts, hasher()(ids), np.arange(rows), scores, ranks,
         np.zeros(rows, dtype=np.uint8),
     ).unknown().compared()  # fmt: skip
 

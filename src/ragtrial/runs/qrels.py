@@ -44,6 +44,11 @@ class PackedIds:
         lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), np.cumsum(lengths, dtype=np.int64))
 
+    @property
+    def starts(self) -> Counts:
+        """The place of the first byte of each id, int64 (names,)."""
+        return np.append(0, self.ends)[: len(self)].astype(np.int64)
+
     def __len__(self) -> int:
         return len(self.ends)
 

@@ -210,7 +210,7 @@ class _Rescoring:
 
     @cached_property
     def library(self) -> Library:
-        """The documents; without them, the ids in rankings and labels. Raises LabelsError if these share no document."""
+        """The documents; without them, the ids in rankings and labels. Raises LabelsError if these share none."""
         if self.corpus:
             return self.corpus.library
         names = dict.fromkeys(doc for stored in self.stored for doc in stored.docs)
