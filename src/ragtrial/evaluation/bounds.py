@@ -37,7 +37,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ragtrial.evaluation.evaluators import scores_of
-from ragtrial.evaluation.grading import GradedRankings, Scores, nothing_retrieved
+from ragtrial.evaluation.grading import GradedRankings, Scores, retrieving
 from ragtrial.evaluation.metrics import Metric
 from ragtrial.evaluation.metrics.base import FirstHit, HitCount, PrecisionSum, Preference, WeightedSum, ratio
 from ragtrial.rankings import Bools
@@ -65,21 +65,10 @@ def attainable(
     ideal = metric.definition.ideal or metric.definition.prefers
     if ideal is None or metric.definition.aggregate == "sum":  # a count is neither good nor bad
         return None
-    indices = np.arange(len(judgments.grades))
-    everything = replace(
-        nothing_retrieved(judgments, threshold, pooled=pooled),
-        starts=judgments.starts,
-        ranks=(indices - judgments.starts[judgments.rows] + 1).astype(np.int32),
-        indices=indices,
-        lengths=np.diff(judgments.starts),
-    )
+    everything = retrieving(judgments, np.arange(len(judgments.grades)), threshold, pooled=pooled)
     worth = _worth(metric, everything, ideal)
     order = np.lexsort((-worth, judgments.rows))
-    order = order[worth[order] > 0]
-    lengths = np.bincount(judgments.rows[order], minlength=len(judgments)).astype(np.int64)
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    ranks = (np.arange(len(order)) - np.repeat(starts[:-1], lengths) + 1).astype(np.int32)
-    best = replace(everything, starts=starts, ranks=ranks, indices=order, lengths=lengths)
+    best = retrieving(judgments, order[worth[order] > 0], threshold, pooled=pooled)
     return scores_of(metric, best if depth is None else best.cut(depth))
 
 

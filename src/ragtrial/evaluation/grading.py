@@ -256,26 +256,18 @@ class GradedRankings:
 
 def graded_hits(judgments: Judgments, hits: RunHits, threshold: int = 1, *, pooled: bool = False) -> GradedRankings:
     """The judged hits of a run as rankings to be scored, at their whole depth."""
+    ties = np.stack([hits.tie_first, hits.tie_last], axis=1)
     return GradedRankings(
-        judgments,
-        hits.starts,
-        hits.ranks,
-        hits.judgments,
-        hits.lengths,
-        depth=None,
-        threshold=threshold,
-        ties=np.stack([hits.tie_first, hits.tie_last], axis=1),
-        pooled=pooled,
+        judgments, hits.starts, hits.ranks, hits.judgments, hits.lengths, None, threshold, ties, pooled=pooled
     )
 
 
-def nothing_retrieved(judgments: Judgments, threshold: int = 1, *, pooled: bool = False) -> GradedRankings:
-    """Rankings without a hit."""
-    none = np.zeros(0, dtype=np.int64)
-    zeros = np.zeros(len(judgments) + 1, dtype=np.int64)
-    return GradedRankings(
-        judgments, zeros, none.astype(np.int32), none, zeros[1:], depth=None, threshold=threshold, pooled=pooled
-    )
+def retrieving(judgments: Judgments, indices: Counts, threshold: int = 1, *, pooled: bool = False) -> GradedRankings:
+    """Rankings of judged documents alone: of these ``indices`` in ``judgments``, int64 (hits,), query by query."""
+    lengths = np.bincount(judgments.rows[indices], minlength=len(judgments)).astype(np.int64)
+    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    ranks = (np.arange(len(indices)) - np.repeat(starts[:-1], lengths) + 1).astype(np.int32)
+    return GradedRankings(judgments, starts, ranks, indices, lengths, None, threshold, pooled=pooled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,14 +336,8 @@ def grade_spans(overlaps: Overlaps, judgments: Judgments, depth: int, threshold:
     found = np.flatnonzero(ranks)
     chunks = judgments.rows[found] * (overlaps.codes.shape[1] + 1) + ranks[found]
     found = found[np.lexsort((-judgments.grades[found].astype(np.int64), chunks))]  # equal grades stay in label order
-    counts = np.bincount(judgments.rows[found], minlength=len(judgments))
+    starts = np.concatenate(([0], np.cumsum(np.bincount(judgments.rows[found], minlength=len(judgments)))))
+    lengths = np.count_nonzero(overlaps.codes != PADDING, axis=1).astype(np.int64)
     return GradedRankings(
-        judgments,
-        np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-        ranks[found],
-        found,
-        np.count_nonzero(overlaps.codes != PADDING, axis=1).astype(np.int64),
-        depth=depth,
-        threshold=threshold,
-        overlaps=overlaps,
+        judgments, starts.astype(np.int64), ranks[found], found, lengths, depth, threshold, overlaps=overlaps
     )

@@ -190,9 +190,7 @@ def cover(codes: Codes, chunks: ChunkSpans, passages: Passages) -> Meetings:
     touches a passage does not meet it.
     """
     documents, begins, ends = chunks.documents.tolist(), chunks.starts.tolist(), chunks.ends.tolist()
-    places = list(
-        zip(passages.documents.tolist(), passages.begins.tolist(), passages.ends.tolist(), strict=True),
-    )
+    places = list(zip(passages.documents.tolist(), passages.begins.tolist(), passages.ends.tolist(), strict=True))
     starts = passages.starts.tolist()
     counts, rows = [0], []
     for query, ranked in enumerate(codes.tolist()):
@@ -257,15 +255,11 @@ def span_labels(queries: Sequence[Query], library: Library) -> SpanLabels:
             grades.append(label.relevance)
         counts.append(len(grades))
     columns: Counts = np.array(rows, dtype=np.int64).reshape(-1, 5).T
-    return SpanLabels(
-        Judgments(
-            np.array(counts, dtype=np.int64),
-            np.array(grades, dtype=np.int32),
-            np.array([query.ordered for query in queries], dtype=np.bool_),
-        ),
-        Passages.of(len(queries), columns[0], columns[1].astype(np.int32), *columns[2:]),
-        sum(not label.spans and label.relevance > 0 for query in queries for label in query.relevant_docs),
-    )
+    ordered = np.array([query.ordered for query in queries], dtype=np.bool_)
+    judgments = Judgments(np.array(counts, dtype=np.int64), np.array(grades, dtype=np.int32), ordered)
+    passages = Passages.of(len(queries), columns[0], columns[1].astype(np.int32), *columns[2:])
+    without = sum(not label.spans and label.relevance > 0 for query in queries for label in query.relevant_docs)
+    return SpanLabels(judgments, passages, without)
 
 
 def judged_whole(queries: Sequence[Query], library: Library) -> dict[str, Span]:

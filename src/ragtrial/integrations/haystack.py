@@ -241,9 +241,6 @@ def _graded(truths: list[Gains], found: list[list[Hashable]], levels: Sequence[f
             row[len(codes) + len(row) if code in row or code == PADDING else code] = None
         rows.append(list(row))
     grades = [levels.index(gain) + 1 if gain > 0 else 0 for gains in truths for gain in gains.values()]
-    judgments = Judgments(
-        np.cumsum([0, *map(len, truths)], dtype=np.int64),
-        np.array(grades, dtype=np.int32),
-        np.zeros(len(truths), dtype=np.bool_),
-    )
+    starts = np.cumsum([0, *map(len, truths)], dtype=np.int64)
+    judgments = Judgments(starts, np.array(grades, dtype=np.int32), np.zeros(len(truths), dtype=np.bool_))
     return grade_codes(from_rows(rows), judgments, np.array(labels, dtype=np.int32), depth)

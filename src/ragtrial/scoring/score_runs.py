@@ -17,7 +17,7 @@ from ragtrial.errors import Fault, InputError, RunFileError, did_you_mean, liste
 from ragtrial.evaluation import evaluators
 from ragtrial.evaluation.bounds import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
 from ragtrial.evaluation.evaluators import Evaluation, NoRelevant
-from ragtrial.evaluation.grading import GradedRankings, graded_hits, nothing_retrieved
+from ragtrial.evaluation.grading import GradedRankings, graded_hits, retrieving
 from ragtrial.evaluation.metrics import Metric, parse_metrics
 from ragtrial.records import Brief, Mean, ReportWarning
 from ragtrial.runs.formats.rows import distinct
@@ -323,7 +323,7 @@ def _mean_json(evaluation: Evaluation) -> dict[str, Any]:
 def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
     """The mean of each metric that an ideal run would have; None where a metric has no best."""
     threshold, pooled = protocol.relevance_threshold, protocol.trec_compat
-    nothing = nothing_retrieved(qrels.judgments, threshold, pooled=pooled)
+    nothing = retrieving(qrels.judgments, np.zeros(0, dtype=np.int64), threshold, pooled=pooled)
     known: dict[str, list[Evaluation]] = {str(metric): [] for metric in protocol.metrics}
     for part in nothing.parts(_BLOCK):
         for name, one in evaluate(protocol.metrics, part, protocol.no_relevant).items():

@@ -87,10 +87,7 @@ def test_a_comment_stays_with_what_follows_it_and_a_closing_brace_with_what_it_c
 
 
 def test_a_chunk_repeats_whole_statements_up_to_the_overlap() -> None:
-    assert chunks("a = 1\nb = 2\nc = 3\nd = 4\n", "python", 18, overlap=6) == [
-        "a = 1\nb = 2\nc = 3",
-        "c = 3\nd = 4",
-    ]
+    assert chunks("a = 1\nb = 2\nc = 3\nd = 4\n", "python", 18, overlap=6) == ["a = 1\nb = 2\nc = 3", "c = 3\nd = 4"]
 
 
 def test_text_in_which_the_parser_would_be_lost_is_cut_as_text() -> None:

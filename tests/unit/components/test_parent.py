@@ -21,11 +21,7 @@ from refining import Bench, candidates, places_of, rows_of, write_bench
 
 #                    0         1         2         3
 #                    0123456789012345678901234567890123456789
-DOCUMENTS = {
-    "a.txt": "one two three four five six seven eight",
-    "b.txt": "nine ten\n\neleven twelve",
-    "empty.txt": "",
-}
+DOCUMENTS = {"a.txt": "one two three four five six seven eight", "b.txt": "nine ten\n\neleven twelve", "empty.txt": ""}
 WORDS = [(0, 3), (4, 7), (8, 13), (14, 18), (19, 23), (24, 27), (28, 33), (34, 39)]
 
 

@@ -135,10 +135,7 @@ _WARNINGS = {
         "small-parents",
         "some hits are larger than the chunk returned for them; set a chunker for larger chunks than those found",
     ),
-    "own_parent": (
-        "own-parents",
-        "each hit is its own parent, so nothing was changed; return more than what is found",
-    ),
+    "own_parent": ("own-parents", "each hit is its own parent, so nothing was changed; return more than what is found"),
     "without_parent": (
         "no-parent",
         "some hits are in no chunk of its chunker, which leaves text out; they were dropped",
