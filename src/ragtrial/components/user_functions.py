@@ -99,21 +99,20 @@ def version_parts(
 
 def imported_files(file: Path, root: Path | None) -> set[Path]:
     """``file``, and the files below ``root`` of all modules that it imports, directly or not, anywhere in the code."""
-    found, left = set[Path](), [file]
-    while left:
-        source = left.pop()
-        if source not in found:
-            found.add(source)
-            left += [] if root is None else _imported_by(source, root)
-    return found
+    files, left = {file}, [file]
+    while left and root is not None:
+        new = set(_imported_by(left.pop(), root)) - files
+        files |= new
+        left += new
+    return files
 
 
 def _imported_by(file: Path, root: Path) -> Iterator[Path]:
     try:
-        tree = ast.parse(file.read_bytes())
+        nodes = list(ast.walk(ast.parse(file.read_bytes())))
     except (SyntaxError, ValueError):  # it cannot be imported either
         return
-    for node in ast.walk(tree):
+    for node in nodes:
         for name in _names_imported(node):
             dots = len(name) - len(name.lstrip("."))
             beside = [root, *(path for entry in sys.path if root in (path := Path(entry).resolve()).parents)]

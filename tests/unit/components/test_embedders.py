@@ -292,11 +292,6 @@ def test_a_snapshot_without_weights_or_configuration_is_not_taken(
     assert found(MINILM, hub=tmp_path)[0] == minilm_folder
 
 
-def test_the_cache_is_where_the_environment_says(tmp_path: Path) -> None:
-    snapshot = hub_cache(tmp_path, "nobody/model")
-    assert found("nobody/model", hub=tmp_path / "empty", cache=tmp_path / "hub") == (snapshot, [])
-
-
 @pytest.mark.slow
 def test_a_path_comes_before_all_else(tiny_model: Path, tmp_path: Path) -> None:
     assert found(tiny_model, hub=tmp_path) == (tiny_model, [])

@@ -33,26 +33,22 @@ class CustomEmbedder(DeclaredEmbedder):
 
     @property
     def tells_sides(self) -> bool:
-        return len(set(self._calls())) > 1
+        return len(set(_methods(import_object(self.function, _is_embedder)))) > 1
 
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         parts = {"backend": "custom", "function": str(self.function), "normalize": self.normalize}
         return parts | version_parts(self.function, self.version, digest, _is_embedder)
 
-    def _calls(self) -> tuple[str, str]:
-        """The methods of the object that embed queries and documents, "" for itself. Raises ModelNotFoundError."""
-        return _methods(import_object(self.function, _is_embedder))
-
     def load(self) -> Encode:
-        named, calls = import_object(self.function, _is_embedder), self._calls()
+        named = import_object(self.function, _is_embedder)
+        calls = _methods(named)
         try:
             made = named() if isinstance(named, type) else named
         except Exception as error:
             raise EmbedderError(f"{self.function} cannot be made: {type(error).__name__}: {error}") from error
-        tells_sides = self.tells_sides
 
         def encode(texts: Sequence[str]) -> npt.NDArray[Any]:
-            side, plain = sided(texts) if tells_sides else (1, list(texts))
+            side, plain = sided(texts) if len(set(calls)) > 1 else (1, list(texts))
             call = getattr(made, calls[side]) if calls[side] else made
             parts: list[Floats] = []
             for start in range(0, len(plain), self.batch_size):
@@ -82,6 +78,7 @@ _ONE_BY_ONE = frozenset({"embed_query", "get_query_embedding"})
 
 
 def _methods(found: object) -> tuple[str, str]:
+    """The methods of an object that embed queries and documents, "" for itself."""
     return next((pair for pair in _METHODS if all(callable(getattr(found, name, None)) for name in pair)), ("", ""))
 
 
