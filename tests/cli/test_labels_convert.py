@@ -291,14 +291,9 @@ def test_an_output_that_is_there_is_replaced_only_by_force(convert: Conversions)
     [
         (["labels", "-o", "x.json"], "give --corpus or --config: a label is a place in documents, so they are needed. "
                                      "Try 'ragtrial labels convert --help'."),
-        (["labels", "-o", "x.json", "--corpus", "documents", "--config", "c.yaml"],
-         "give --corpus or --config: a label is a place in documents, so they are needed. "
-         "Try 'ragtrial labels convert --help'."),
-        (["labels", "-o", "documents", "--corpus", "documents"], "documents: is a folder; name the file to write."),
         (["labels", "-o", "labels/x.json", "--corpus", "documents"],
          "labels/x.json: cannot be written: there is no folder labels; make it, or name another place."),
         (["none", "-o", "x.json", "--corpus", "documents"], "none: there is no such file."),
-        (["documents", "-o", "x.json", "--corpus", "documents"], "documents: is a folder; a file is needed here."),
         (["labels", "-o", "x.json", "--corpus", "none"],
          "none: there is no such folder or file; --corpus names the documents."),
     ],

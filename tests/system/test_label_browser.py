@@ -198,12 +198,6 @@ def test_hostile_text_is_shown_as_text(browser: Browser, tmp_path: Path) -> None
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= 420
 
 
-@pytest.mark.parametrize(("scheme", "background"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 26)")])
-def test_it_is_light_or_dark_as_the_system_is(browser: Browser, page: LabelPage, scheme: str, background: str) -> None:
-    with opened(browser, page, color_scheme=scheme) as seen:
-        assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == background
-
-
 @pytest.mark.parametrize("width", [320, 420])
 def test_on_a_phone_nothing_is_wider_than_the_screen_and_the_grades_are_in_reach(
     browser: Browser, page: LabelPage, width: int
@@ -225,13 +219,6 @@ def test_a_second_tab_is_told_what_the_first_did(browser: Browser, page: LabelPa
         expect(second.page.get_by_role("alert")).to_be_hidden()
     given = page.session.answers.given
     assert (given[0].grade, given[1].grade) == (3, 0)
-
-
-def test_a_closed_tab_goes_on_where_it_was(browser: Browser, page: LabelPage) -> None:
-    with opened(browser, page) as first:
-        first.answer("1", "2 of 6 · 1 graded")
-    with opened(browser, page) as second:
-        expect(second.page.locator("#place")).to_contain_text("2 of 6 · 1 graded")
 
 
 def test_a_server_that_has_ended_is_told(browser: Browser, page: LabelPage) -> None:

@@ -152,10 +152,6 @@ def test_an_unknown_split_is_refused_with_those_that_are_there(folder: Path) -> 
         "qrels: has no tset.tsv (nor tset.tsv.gz); `dataset.beir` names a BEIR folder. Did you mean 'test.tsv'? "
         "It has: dev.tsv, test.tsv, train.tsv."
     ]
-    assert faults_of(folder, "validation") == [
-        "qrels: has no validation.tsv (nor validation.tsv.gz); `dataset.beir` names a BEIR folder. "
-        "Did you mean 'train.tsv'? It has: dev.tsv, test.tsv, train.tsv."
-    ]
 
 
 def test_a_folder_without_the_files_is_refused_with_what_is_missing(folder: Path, tmp_path: Path) -> None:

@@ -235,12 +235,3 @@ def test_show_and_search_name_the_page_of_a_hit(capsys: Capture) -> None:
     found = ragtrial(capsys, "search", "experiment.yaml", "wait for the lamp", "--json").json
     assert (found["hits"][0]["doc"], found["hits"][0]["pages"]) == ("hub/manual.pdf", [2, 2])
     assert "]  p. 2\n" in ragtrial(capsys, "search", "experiment.yaml", "wait for the lamp").out
-
-
-def test_a_hit_over_several_pages_names_the_first_and_the_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    small_experiment(tmp_path, documents={**DOCUMENTS, "manual.pdf": MANUAL})
-    found = ragtrial(capsys, "search", "experiment.yaml", "wait for the lamp")
-    assert "  manual.pdf [0:67]  pp. 1-2\n" in found.out

@@ -204,19 +204,6 @@ def test_the_seed_orders_the_items_and_does_not_choose_the_unjudged(kitchen: Pat
     assert [item.doc for item in first.items] != [item.doc for item in other.items]
 
 
-def test_the_terminal_says_what_was_chosen(kitchen: Path, capsys: Capture) -> None:
-    options = ("--config", "experiment-report/config.yaml", "--budget", "2", "--repeat", "1")
-    made = ragtrial(capsys, "pool", "report", *options)
-    told = ragtrial(capsys, "pool", "report", *options, "--force", "--json").json
-    assert told["items"] == 3
-    assert (told["new"], told["repeated"], told["depth"]) == (2, 1, 3)
-    assert made.out.splitlines() == [
-        "worklist.json: 3 texts of 2 queries, 1 already judged",
-        f"2 of {told['unjudged']} unjudged hits among the first 3 were chosen, where the settings disagree most",
-        f"labels go to {told['labels']}; next: ragtrial label worklist.json",
-    ]
-
-
 def test_labels_that_were_changed_since_are_refused(kitchen: Path, capsys: Capture) -> None:
     options = ("--config", "experiment-report/config.yaml", "--repeat", "0", "--force", "--json", "--budget", "3")
     assert ragtrial(capsys, "pool", "report", *options).json["new"] == 3
