@@ -15,13 +15,9 @@ import numpy as np
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from exact_settings import swaps
 from milvus_servers import PACKAGED
 from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial
 from ragtrial.cache.remote import REMOTE, open_remote, release
-from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.dataset.documents import read_documents
-from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.engines import STORES, Store, Vectors, servers
 from ragtrial.engines.servers import ServerStore, StoreServers, connected, read_remote
 from ragtrial.errors import InputError, StoreError, StoreServerError
@@ -48,14 +44,6 @@ def reached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
             return known[kind.kind]
 
         yield start
-
-
-@pytest.fixture(scope="module")
-def sample(root: Path, minilm_embedder: CachedEmbedder) -> tuple[Vectors, Floats]:
-    """The vectors of the sample's documents and queries, as MiniLM makes them."""
-    documents = [one.text for one in read_documents(root / "data" / "support")]
-    queries = [one.text for one in load_prompt_queries(root / "prompt_queries.json").queries]
-    return vectors_of(minilm_embedder.embed_documents(documents)), minilm_embedder.embed_queries(queries)
 
 
 @pytest.fixture(params=[(name, space) for name in KINDS for space in SPACES], ids="-".join)
@@ -118,18 +106,6 @@ def test_a_store_that_compares_all_vectors_ranks_as_float64_does(
     found, true = found_by(store, vectors, queries, 10, tmp_path), exactly(vectors, queries, 10, space)
     assert found.codes.tolist() == nearest(vectors, queries, 10, space)
     np.testing.assert_allclose(found.scores, true.scores, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
-def test_a_store_that_compares_all_vectors_ranks_real_texts_as_exact_search_does_but_for_ties(
-    name: str, sample: tuple[Vectors, Floats], reached: Reached, tmp_path: Path
-) -> None:
-    kind = KINDS[name]
-    store = kind.store(reached(kind), **kind.exact)
-    vectors, queries = sample
-    found = found_by(store, vectors, queries, 50, tmp_path)
-    assert [one for one in swaps(found, vectors, queries, store.space) if not one.is_tie] == []
 
 
 @pytest.mark.slow

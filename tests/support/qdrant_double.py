@@ -13,77 +13,70 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
 
 
-class _Double:
-    """What is answered, by method and path below the collection."""
+Answer = Callable[[str, str, dict[str, Any]], Any]
 
-    def __init__(self) -> None:
-        from qdrant_client import QdrantClient
 
-        self.local = QdrantClient(":memory:")
-        self._actions: dict[tuple[str, str], Callable[[str, dict[str, Any]], Any]] = {
-            ("GET", "/exists"): lambda name, _: {"exists": self.local.collection_exists(name)},
-            ("PUT", ""): self._create,
-            ("DELETE", ""): lambda name, _: self.local.delete_collection(name),
-            ("GET", ""): lambda name, _: self.local.get_collection(name),
-            ("PUT", "/points"): self._upsert,
-            ("POST", "/points/count"): lambda name, _: self.local.count(name, exact=True),
-            ("POST", "/points"): self._retrieve,
-            ("POST", "/points/scroll"): self._scroll,
-            ("POST", "/points/query/batch"): self._query,
-        }
+def _answers(local: QdrantClient) -> Answer:
+    """What is answered to a method, a path and a body; raises LookupError for a collection that there is not."""
+    from qdrant_client import models
 
-    def answer(self, method: str, path: str, body: dict[str, Any]) -> Any:
-        """Raises LookupError for a collection that there is not."""
-        if path == "/":
-            return None
-        if path == "/collections":
-            return self.local.get_collections()
-        name = path.split("/")[2]
-        action = (method, path.removeprefix(f"/collections/{name}"))
-        if action[1] not in ("", "/exists") and not self.local.collection_exists(name):
-            raise LookupError(name)
-        return self._actions[action](name, body)
-
-    def _create(self, name: str, body: dict[str, Any]) -> Any:
-        from qdrant_client import models
-
+    def create(name: str, body: dict[str, Any]) -> Any:
         asked = models.CreateCollection(**body)
         assert isinstance(asked.vectors, models.VectorParams)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the local mode has no index
-            return self.local.create_collection(name, vectors_config=asked.vectors)
+            return local.create_collection(name, vectors_config=asked.vectors)
 
-    def _upsert(self, name: str, body: dict[str, Any]) -> Any:
-        from qdrant_client import models
-
-        return self.local.upsert(name, points=models.PointsBatch(**body).batch)
-
-    def _retrieve(self, name: str, body: dict[str, Any]) -> Any:
-        return self.local.retrieve(name, body["ids"], with_vectors=body.get("with_vector") or False)
-
-    def _scroll(self, name: str, body: dict[str, Any]) -> Any:
-        from qdrant_client import models
-
+    def scroll(name: str, body: dict[str, Any]) -> Any:
         asked = models.ScrollRequest(**body)
-        points, offset = self.local.scroll(
+        points, offset = local.scroll(
             name, asked.filter, asked.limit or 10, offset=asked.offset, with_vectors=asked.with_vector or False
         )
         return {"points": [_plain(one) for one in points], "next_page_offset": offset}
 
-    def _query(self, name: str, body: dict[str, Any]) -> Any:
-        from qdrant_client import models
-
+    def query(name: str, body: dict[str, Any]) -> Any:
         searches = [models.QueryRequest(**{**one, "params": None}) for one in body["searches"]]
-        return self.local.query_batch_points(name, searches)
+        return local.query_batch_points(name, searches)
+
+    actions: dict[tuple[str, str], Callable[[str, dict[str, Any]], Any]] = {
+        ("GET", "/exists"): lambda name, _: {"exists": local.collection_exists(name)},
+        ("PUT", ""): create,
+        ("DELETE", ""): lambda name, _: local.delete_collection(name),
+        ("GET", ""): lambda name, _: local.get_collection(name),
+        ("PUT", "/points"): lambda name, body: local.upsert(name, points=models.PointsBatch(**body).batch),
+        ("POST", "/points/count"): lambda name, _: local.count(name, exact=True),
+        ("POST", "/points"): lambda name, body: local.retrieve(
+            name, body["ids"], with_vectors=body.get("with_vector") or False
+        ),
+        ("POST", "/points/scroll"): scroll,
+        ("POST", "/points/query/batch"): query,
+    }
+
+    def answer(method: str, path: str, body: dict[str, Any]) -> Any:
+        if path in ("/", "/collections"):
+            return None if path == "/" else local.get_collections()
+        name = path.split("/")[2]
+        action = (method, path.removeprefix(f"/collections/{name}"))
+        if action[1] not in ("", "/exists") and not local.collection_exists(name):
+            raise LookupError(name)
+        return actions[action](name, body)
+
+    return answer
 
 
 @contextmanager
 def qdrant_double(sent: list[tuple[str, dict[str, Any]]] | None = None) -> Iterator[str]:
     """The address of a double on this machine; ``sent`` gets the path and the body of each request."""
-    double, lock = _Double(), threading.Lock()
+    from qdrant_client import QdrantClient
+
+    local, lock = QdrantClient(":memory:"), threading.Lock()
+    answer_to = _answers(local)
 
     class Handler(BaseHTTPRequestHandler):
         def _do(self) -> None:
@@ -99,7 +92,7 @@ def qdrant_double(sent: list[tuple[str, dict[str, Any]]] | None = None) -> Itera
             text: dict[str, Any]
             try:
                 with lock:
-                    found, status = double.answer(self.command, path, body), 200
+                    found, status = answer_to(self.command, path, body), 200
             except LookupError as error:
                 found, status = None, 404
                 text = {"status": {"error": f"Not found: Collection `{error}` doesn't exist!"}}
@@ -123,7 +116,7 @@ def qdrant_double(sent: list[tuple[str, dict[str, Any]]] | None = None) -> Itera
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-    double.local.close()
+    local.close()
 
 
 def _plain(found: Any) -> Any:

@@ -380,7 +380,7 @@ class ChromaCollection(Collection):
         self.index_inputs = {"graph": dict(graph)}
         self.made_with = model_of(configuration.get("embedding_function"))
         self.count = handle.count()
-        # Chroma keeps the graph of so many items on disk; otherwise it builds a new one for each opened collection.
+        # Below sync_threshold Chroma keeps no graph on disk, and builds a new graph for each opened collection.
         self.facts = {"keeps_graph": self.count >= int(graph.get("sync_threshold", 0))}
         vectors = handle.get(limit=1, include=["embeddings"])["embeddings"]
         self.dimension = 0 if vectors is None or not len(vectors) else len(vectors[0])

@@ -122,7 +122,7 @@ class CollectionOptions(Options, ABC):
     def open(self) -> Collection:
         """The collection, open for reading. Raises InputError if it is not there or cannot be reached.
 
-        Nothing is created or written. What it holds is released when nothing uses it any more.
+        Nothing is created or written. Its resources are released when nothing uses it any more.
         """
         with ExitStack() as stack:
             try:

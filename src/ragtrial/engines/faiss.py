@@ -144,7 +144,7 @@ class FaissStore(Store):
 
 
 def _configure(index: Any, what: str, options: Mapping[str, float | None]) -> None:
-    """Set the options of an index, by their names in FAISS. Raises InputError for one that ``what`` does not have."""
+    """Set options of an index by their names in FAISS. Raises InputError if ``what`` lacks the option."""
     import faiss
 
     for name, value in options.items():

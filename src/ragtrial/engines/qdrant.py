@@ -98,7 +98,7 @@ AnyQuantization = Annotated[ScalarQuantization | ProductQuantization | BinaryQua
 
 
 def _index_use(shape: tuple[int, ...], indexed: int, scan: int | None, threshold: int | None) -> IndexUse:
-    """The use of a graph of vectors of the ``shape``, by the count of indexed ones and the thresholds of Qdrant."""
+    """The use of a graph of vectors of the ``shape``, by the count of indexed vectors and the thresholds of Qdrant."""
     count, dimension = shape
     said = f"Qdrant counts {indexed:,} of {count:,} vectors as indexed"
     if indexed < count:

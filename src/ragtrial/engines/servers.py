@@ -80,11 +80,11 @@ class Engine(ABC):
         """Turns the errors of the engine into ours, with the place."""
 
     def version(self) -> str:
-        """The version of the engine, if it is not that of a package here."""
+        """The version of a server; empty for an engine that is a package here."""
         return ""
 
     def check(self) -> None:
-        """Check that the engine answers, and has what the store needs. Raises InputError."""
+        """Check that the engine answers, and supports the options of the store. Raises InputError."""
         self.version()
 
     @abstractmethod

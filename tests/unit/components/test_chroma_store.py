@@ -15,49 +15,23 @@ from ragtrial.engines import Vectors
 from ragtrial.engines.chroma import ChromaStore, HnswOptions, model_of
 from ragtrial.errors import StoreError
 from ragtrial.rankings import PADDING
-from store_kinds import SPACES, assert_same, found_by, nothing, opened
-from vector_oracles import all_scores, exactly, like_embeddings, vectors_of
+from store_kinds import assert_same, found_by, nothing, opened
+from vector_oracles import like_embeddings, vectors_of
 
 
-@pytest.fixture(scope="module")
-def many() -> Vectors:
-    """More vectors than Chroma takes at once (5,461)."""
-    return vectors_of(like_embeddings(6_000, 32, seed=15))
-
-
-@pytest.fixture(scope="module", params=SPACES)
-def built(
-    request: pytest.FixtureRequest, many: Vectors, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[ChromaStore, Path]:
-    store, folder = ChromaStore(space=request.param), tmp_path_factory.mktemp("chroma")
-    store.build(many, folder, nothing)
-    return store, folder
-
-
-def test_chroma_finds_what_exact_search_finds_with_the_same_scores(
-    many: Vectors, built: tuple[ChromaStore, Path]
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({"ef_construction": 37, "max_neighbors": 11, "ef_search": 23}, {}),
+        ({}, {"ef_construction": 100, "max_neighbors": 16, "ef_search": 100}),
+    ],
+)
+def test_the_options_of_the_graph_are_those_of_the_collection(
+    tmp_path: Path, chosen: dict[str, int], expected: dict[str, int]
 ) -> None:
-    store, folder = built
-    queries = like_embeddings(100, 32, seed=16)
-    found, true = found_by(store, many, queries, 10, folder), exactly(many, queries, 10, store.space)
-    overlap = [len(set(row) & set(other)) for row, other in zip(found.codes.tolist(), true.codes.tolist(), strict=True)]
-    assert np.mean(overlap) >= 9.5
-    scores = np.take_along_axis(all_scores(many.matrix, queries, store.space), found.codes.astype(np.int64), axis=1)
-    np.testing.assert_allclose(found.scores, scores, atol=1e-4)
-
-
-@pytest.mark.slow
-def test_the_options_of_the_graph_are_those_of_the_collection(tmp_path: Path) -> None:
-    options = {"ef_construction": 37, "max_neighbors": 11, "ef_search": 23}
-    ChromaStore(space="ip", hnsw=HnswOptions(**options)).build(vectors_of(np.eye(4)), tmp_path, nothing)
-    assert configuration_of(tmp_path).items() >= {"space": "ip", **options}.items()
-
-
-@pytest.mark.slow
-def test_options_that_are_not_given_are_the_documented_defaults(tmp_path: Path) -> None:
-    ChromaStore().build(vectors_of(np.eye(4)), tmp_path, nothing)
-    expected = {"space": "cosine", "ef_construction": 100, "max_neighbors": 16, "ef_search": 100}
-    assert configuration_of(tmp_path).items() >= expected.items()
+    ChromaStore(space="ip", hnsw=HnswOptions(**chosen)).build(vectors_of(np.eye(4)), tmp_path, nothing)
+    assert configuration_of(tmp_path).items() >= {"space": "ip", **chosen, **expected}.items()
 
 
 def configuration_of(folder: Path) -> dict[str, Any]:

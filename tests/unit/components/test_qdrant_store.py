@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from qdrant_double import qdrant_double
 from ragtrial.engines.qdrant import QdrantStore
 from ragtrial.errors import StoreError
 from store_kinds import found_by, nothing, opened, recall
 from vector_oracles import exactly, like_embeddings, vectors_of
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with qdrant_double() as found:
-        yield found
-
-
-def test_a_collection_without_a_graph_is_named_as_scanned(tmp_path: Path) -> None:
-    vectors = vectors_of(like_embeddings(300, 16, seed=1))
-    store = QdrantStore.model_validate({"kind": "qdrant", "index": {"kind": "hnsw", "indexing_threshold": 100_000}})
-    with opened(store, vectors, tmp_path) as index:
-        use = index.use()
+@pytest.mark.parametrize(
+    ("thresholds", "evidence"),
+    [
+        ({"indexing_threshold": 100_000}, "Qdrant counts 0 of 300 vectors as indexed; it scans the others"),
+        ({"indexing_threshold": 1, "full_scan_threshold": 1_000},
+         "scans 19 kB of vectors, less than full_scan_threshold (1,000 kB)."),
+    ],
+)  # fmt: skip
+def test_a_collection_that_is_scanned_is_named(tmp_path: Path, thresholds: dict[str, int], evidence: str) -> None:
+    vectors, index = vectors_of(like_embeddings(300, 16, seed=1)), {"kind": "hnsw", **thresholds}
+    with opened(QdrantStore.model_validate({"kind": "qdrant", "index": index}), vectors, tmp_path) as opened_index:
+        use = opened_index.use()
     assert use.is_used is False
-    assert use.evidence.startswith("Qdrant counts 0 of 300 vectors as indexed; it scans the others")
-
-
-def test_a_graph_that_is_too_small_to_be_searched_is_named_as_scanned(tmp_path: Path) -> None:
-    vectors = vectors_of(like_embeddings(300, 16, seed=2))
-    graph = {"kind": "hnsw", "indexing_threshold": 1, "full_scan_threshold": 1_000}
-    with opened(QdrantStore.model_validate({"kind": "qdrant", "index": graph}), vectors, tmp_path) as index:
-        use = index.use()
-    assert use.is_used is False
-    assert use.evidence.endswith("scans 19 kB of vectors, less than full_scan_threshold (1,000 kB).")
+    assert evidence in use.evidence
 
 
 @pytest.mark.slow
