@@ -136,17 +136,6 @@ def test_a_report_is_compared_on_the_questions_that_were_held_out(folder: Path, 
     assert any(warning["code"] == "held-out" for warning in made.json["warnings"])
 
 
-def test_a_random_search_keeps_every_question(folder: Path, capsys: Capture) -> None:
-    made = search(capsys, "{settings: 6}", "--json")
-    found = result(made)
-    assert (found["searched"], found["held_out"]) == (48, 0)
-    winner = found["winner"]
-    assert winner["optimism"] == pytest.approx(winner["searched"] - winner["expected"]["mean"])
-    assert ragtrial(capsys, "compare", "latest", "--json").json["queries"] == 48
-    if found["verdict"] is not None:
-        assert found["compared_with"] == len(load_report("latest").settings) - 1
-
-
 def test_the_file_beside_the_report_has_what_is_printed_as_json(folder: Path, capsys: Capture) -> None:
     made = search(capsys, "{settings: 4}", "--json")
     found = load_result(load_report("latest"))
@@ -161,13 +150,6 @@ def test_what_a_search_found_is_shown_again_and_is_on_the_page(folder: Path, cap
     assert "best so far" in shown.out
     assert ragtrial(capsys, "report", "latest", "-o", "page.html").code == 0
     assert '<section id="search"><h2>Search</h2>' in Path("page.html").read_text("utf-8")
-
-
-def test_limits_leave_out_what_costs_more(folder: Path, capsys: Capture) -> None:
-    made = search(capsys, "{settings: 6, within: {characters@10: 0}}", "--json")
-    assert result(made)["winner"] is None
-    assert result(made)["sentences"][0].endswith(" meets the limits of search.within.")
-    assert not (load_report("latest").folder / "winner.yaml").exists()
 
 
 @pytest.mark.parametrize(
@@ -251,3 +233,10 @@ def test_a_search_of_which_settings_failed_says_so_counts_them_and_exits_with_4(
     report = load_report("latest")
     assert sorted(one.name for one in report.failures) == sorted(failed)
     assert not any("boost3" in one.name for one in report.settings)
+
+
+def test_limits_leave_out_what_costs_more(folder: Path, capsys: Capture) -> None:
+    made = search(capsys, "{settings: 6, within: {characters@10: 0}}", "--json")
+    assert result(made)["winner"] is None
+    assert result(made)["sentences"][0].endswith(" meets the limits of search.within.")
+    assert not (load_report("latest").folder / "winner.yaml").exists()

@@ -136,12 +136,8 @@ def failing_as(part: Setting) -> Iterator[None]:
     try:
         yield
     except RunError as error:
-        raise of_part(part, error) from error
-
-
-def of_part(part: Setting, error: RunError) -> RunError:
-    """``error``, said to be of ``part``."""
-    return RunError(*(replace(fault, message=f"its part {part.name!r}: {fault.message}") for fault in error.faults))
+        faults = [replace(fault, message=f"its part {part.name!r}: {fault.message}") for fault in error.faults]
+        raise RunError(*faults) from error
 
 
 def setting_of(config: ExperimentConfig, entry: str) -> Setting:
@@ -365,8 +361,8 @@ class SettingFaults:
                 if fault.file:
                     faults.setdefault(str(fault), (fault, {}))
                 else:
-                    found = faults.setdefault(message, (replace(_place(setting, message), message=message), {}))
-                    found[1][setting.entry] = None
+                    placed = setting.config.fault_at(_place(setting, message), message)
+                    faults.setdefault(message, (placed, {}))[1][setting.entry] = None
 
     def __bool__(self) -> bool:
         return bool(self._wrong)
@@ -411,7 +407,7 @@ def at_option(config: ExperimentConfig, fault: Fault) -> Fault:
         return fault
     for path, text in _texts(config.content.value, ()):
         if located(text) == fault.file:
-            return replace(config.fault_at(path, ""), message=f"{fault.file}: {fault.message}")
+            return config.fault_at(path, f"{fault.file}: {fault.message}")
     return fault
 
 
@@ -424,12 +420,13 @@ def _texts(content: Any, path: KeyPath) -> Iterator[tuple[KeyPath, LocatedText]]
         yield from _texts(value, (*path, key))
 
 
-def _place(setting: Setting, named: str) -> Fault:
-    """The place of the option whose value is ``named`` or contains it; else the entry of the setting."""
-    content, entry = setting.config.content.value, ("retrievers", setting.entry)
-    sections = [entry, *(place for part in ("embedder", "chunker") for place in ((*entry, part), (part,)))]
-    for path in ((*section, option) for section in sections for option in _NAMING):
-        value = follow(content, path)
-        if isinstance(value, str) and any(name in named for name in (value.partition(":")[0], located(value))):
-            return setting.config.fault_at(path, "")
-    return setting.config.fault_at(entry, "")
+def _place(setting: Setting, message: str) -> KeyPath:
+    """The path of the option that names what ``message`` is about; else the entry of the setting."""
+    entry: KeyPath = ("retrievers", setting.entry)
+    sections = (entry, ("embedder",), ("chunker",))
+    for section in sections:
+        for path, text in _texts(follow(setting.config.content.value, section), section):
+            names = text.partition(":")[0], located(text)
+            if path[-1] in _NAMING and any(name in message for name in names):
+                return path
+    return entry

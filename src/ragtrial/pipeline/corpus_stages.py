@@ -492,7 +492,8 @@ class IndexStage(Stage[dict[str, Any]]):
 
     def load(self, folder: Path, texts: IndexedTexts) -> dict[str, Any]:
         sealed = self.resources.workspace.seal(self.kind, folder.name)
-        description = {**self.store.identity(), "vectors": len(texts)}
+        options = {name: value for name, value in self.store.identity().items() if value is not None}
+        description = {**options, "vectors": len(texts)}
         if self.store.is_exact:
             return description
         facts = self.store.facts(folder)

@@ -160,29 +160,21 @@ class _Walk:
         return list(dict.fromkeys([*own, *(one for need in hidden for one in self._lacking(need))]))
 
     def _difference(self, stage: Stage[Any]) -> str:
-        """The difference from the most similar finished stage of the same kind.
-
-        Ties: prefer a stage no longer in use, then the newest.
-        """
+        """The difference from the most similar finished stage of the same kind, of several the newest."""
         if self._workspace.was_marked(stage.kind, stage.key()):
             return "an earlier run asked for it; it is gone, or was not finished"
         now = stage.shown_inputs()
-        known = [(name, seal) for name, seal in self._workspace.seals(stage.kind) if seal.made_of]
-        known.sort(key=lambda named: named[1].made, reverse=True)
+        seals = [seal for _, seal in self._workspace.seals(stage.kind) if seal.made_of]
+        known = sorted(seals, key=lambda seal: seal.made, reverse=True)
         if not known:
             return "not made before"
-        alike = [other for other in self._settings if other.kind == stage.kind and not self._own_missing(other)]
-        used = {other.kept_key(self._workspace) for other in alike}
 
-        def distance(named: tuple[str, Seal]) -> tuple[int, bool]:
-            name, seal = named
-            differing = sum(seal.made_of.get(option) != now.get(option) for option in {**seal.made_of, **now})
-            return differing, name in used
+        def distance(seal: Seal) -> int:
+            return sum(seal.made_of.get(option) != now.get(option) for option in {**seal.made_of, **now})
 
-        nearest = min(known, key=distance)
-        before = nearest[1].made_of
-        if nearest[0] in used and before.get("retriever.kind") != now.get("retriever.kind"):
-            return "not made before"  # a setting was added, and none was changed into it
+        before = min(known, key=distance).made_of
+        if isinstance(stage, RankingStage) and before.get("retriever.kind") != now.get("retriever.kind"):
+            return "not made before"
         differing = changes(before, now)
         if not differing:
             return "another version of ragtrial made the last one"

@@ -63,17 +63,17 @@ class TrialRunner:
         self._batch = replace(self._run, settings=settings, latency=latency, keeps_models=True)
         if len(settings) < 2:
             return settings
-        graph = self._batch.graph
-        keys: dict[Setting, tuple[int, list[str], int]] = {}
-        for setting in settings:
+
+        def work(setting: Setting) -> tuple[int, list[str], int]:
             try:
-                needed = all_needs(graph.run_of(setting).ranking)
+                needed = all_needs(self._batch.graph.run_of(setting).ranking)
             except RagtrialError:  # it fails when it is run
                 needed = []
             missing = [stage for stage in needed if self._is_missing(stage)]
             embeddings = [stage.definition_fingerprint for stage in missing if isinstance(stage, EmbeddingStage)]
-            keys[setting] = len(embeddings), sorted(embeddings), len(missing)
-        return sorted(settings, key=lambda setting: keys[setting])
+            return len(embeddings), sorted(embeddings), len(missing)
+
+        return sorted(settings, key=work)
 
     def measured(self, setting: Setting) -> Measured | None:
         """The scores and costs of one of the settings that were ordered last; None if it failed."""
@@ -103,8 +103,8 @@ class TrialRunner:
 class Trial:
     """A setting that was tried, with its mean score on the ``queries`` to search by.
 
-    ``costs`` are the limited costs, None if unknown; ``is_within`` is whether all limits are met. ``scores`` has all
-    queries, held out or not. ``seconds`` is the time since the search began.
+    ``costs`` are the limited costs, None if unknown; ``is_within`` is whether all limits are met. ``seconds`` is the
+    time since the search began.
     """
 
     setting: Setting
@@ -115,7 +115,6 @@ class Trial:
     is_within: bool
     seconds: float
     is_given: bool
-    scores: Mapping[str, float] = field(repr=False)
     sign: int = 1
     """-1 if lower scores are better."""
 
@@ -250,7 +249,6 @@ class SearchRun:
             is_within=all(known[name] <= limit for name, limit in self.options.within.items()),
             seconds=self.clock() - self._began,
             is_given=setting in self.given,
-            scores=measured.scores,
             sign=self.sign,
         )
 

@@ -10,7 +10,6 @@ import pytest
 
 from ragtrial.config import load_config
 from ragtrial.errors import ConfigError
-from small_experiment import CONFIG, ragtrial, small_experiment
 
 MERGES = "".join(f"m{number}: &m{number}\n  <<: [{', '.join([f'*m{number - 1}'] * 9)}]\n" for number in range(1, 9))
 
@@ -39,16 +38,3 @@ def test_a_bomb_is_an_error_in_a_moment(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=reason):
         load_config(tmp_path / "a.yaml")
     assert time.process_time() - start < 3
-
-
-@pytest.mark.parametrize("function", ["ragtrial.__main__:main", "leaving:embed"])
-def test_a_function_that_ends_the_process_is_no_crash(
-    function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    small_experiment(tmp_path, config=CONFIG.replace("hashing:embed", function))
-    (tmp_path / "leaving.py").write_text("import sys\n\n\ndef embed(texts):\n    sys.exit(7)\n")
-    done = ragtrial(capsys, "run", "experiment.yaml")
-    assert done.code in (2, 3, 4), done.err
-    assert "in a way it should not" not in done.err
-    assert not list(tmp_path.rglob("ragtrial-crash-*"))

@@ -16,7 +16,6 @@ from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.run import Run
 from ragtrial.records import Question
 from ragtrial.report.model import Report, load_report
-from report_hits import hits_of
 from small_experiment import Outcome, ragtrial
 
 Capture = pytest.CaptureFixture[str]
@@ -74,27 +73,6 @@ def test_every_combination_is_a_setting_and_what_an_axis_does_not_reach_is_one(t
     ]
     assert [warning.message for warning in warnings] == [
         "own is not changed by chunker.size; equal settings of it are run once."
-    ]
-
-
-def test_what_moves_together_with_a_value_that_reaches_it_is_run_for_each_value(tmp_path: Path) -> None:
-    together = {"chunker.size, retrievers.hybrid.rank_constant": [[60, 10], [90, 60]]}
-    settings, warnings = settings_of(experiment(tmp_path, {"matrix": together}).config())
-    assert [one.name for one in settings if one.entry == "hybrid"] == [
-        "hybrid-rank_constant10-size60",
-        "hybrid-rank_constant60-size90",
-    ]
-    assert [warning.message for warning in warnings] == [
-        "own is not changed by chunker.size; equal settings of it are run once."
-    ]
-
-
-def test_a_part_whose_option_does_not_reach_what_is_made_of_it_is_told(tmp_path: Path) -> None:
-    matrix = {"retrievers.dense.top_k": [2, 3]}
-    entries = {"dense": DENSE, "words": {"kind": "bm25"}, "hybrid": {"kind": "fusion", "inputs": ["dense", "words"]}}
-    _, warnings = settings_of(experiment(tmp_path, {"matrix": matrix}, retrievers=entries).config())
-    assert [warning.message for warning in warnings if warning.code == "not-reached"] == [
-        "hybrid is not changed by retrievers.dense.top_k; equal settings of it are run once."
     ]
 
 
@@ -208,16 +186,6 @@ def test_a_sweep_makes_each_stage_once_and_rows_of_settings_alone(tmp_path: Path
     assert swept["values"] == {"chunker.size": 90, "retrievers.hybrid.rank_constant": 10}
     assert swept["retriever"]["rank_constant"] == 10
     assert swept["parts"]["words"]["chunker"]["size"] == 90
-
-
-def test_an_axis_of_depths_is_cut_from_the_deepest(tmp_path: Path, capsys: Capture) -> None:
-    made = experiment(tmp_path, {"matrix": {"retrievers.deep.top_k": [1, 2, 5]}}, retrievers={"deep": DENSE})
-    assert run(capsys, made).code == 0
-    assert rankings_of(made) == 1
-    deepest = hits_of(report_of(made), "deep-top_k5")
-    for depth in (1, 2):
-        found = hits_of(report_of(made), f"deep-top_k{depth}")
-        assert found == {query: hits[:depth] for query, hits in deepest.items()}
 
 
 def test_an_override_gives_an_axis_other_values(tmp_path: Path) -> None:

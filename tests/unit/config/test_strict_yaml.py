@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,12 +74,6 @@ def test_a_number_beyond_all_numbers_is_refused(number: str) -> None:
     assert value_of(f"'{number}'") == number
 
 
-@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none())
-def test_a_scalar_that_yaml_writes_is_read_back(value: object) -> None:
-    written = yaml.safe_dump({"key": value})
-    assert read(written).value == {"key": value}
-
-
 @given(st.text())
 def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
     faults: tuple[Fault, ...] = ()
@@ -121,17 +114,6 @@ def test_all_faults_of_a_text_are_told_at_once() -> None:
 )  # fmt: skip
 def test_a_tag_is_refused(tag: str) -> None:
     assert faults_of(f"key: {tag} 'x'\n") == [f"1:6: the tag '{tag}' is not allowed; write plain values."]
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [("!!python/object/apply:os.system [x]\n", "1:1: the tag '!!python/object/apply:os.system' is not allowed"),
-     ("a: !!set {b}\n", "1:4: the tag '!!set' is not allowed"),
-     ("a: !!omap [b: 1]\n", "1:4: the tag '!!omap' is not allowed"),
-     ("!!int a: 1\n", "1:1: the tag '!!int' is not allowed")],
-)  # fmt: skip
-def test_a_tag_of_a_collection_or_of_a_key_is_refused(text: str, fault: str) -> None:
-    assert faults_of(text) == [f"{fault}; write plain values."]
 
 
 @pytest.mark.parametrize(
@@ -227,16 +209,6 @@ def test_a_merge_key_of_something_else_than_a_mapping_is_refused(source: str) ->
 # Bytes and lines.
 
 
-def test_a_byte_order_mark_and_other_line_ends_change_nothing() -> None:
-    plain = read("a: 1\nb:\n  c: x\n")
-    for text in ("\ufeffa: 1\nb:\n  c: x\n", "a: 1\r\nb:\r\n  c: x\r\n"):
-        other = read(text)
-        assert other.value == plain.value
-        assert {path: fault.line for path, fault in other.places.items()} == {
-            path: fault.line for path, fault in plain.places.items()
-        }
-
-
 # Variables.
 
 
@@ -252,10 +224,6 @@ def test_a_variable_is_read_as_if_its_value_were_written(scalar: str, expected: 
     found = value_of(scalar, N="5", T="true", S="hello world", EMPTY="")
     assert found == expected
     assert isinstance(found, type(expected))
-
-
-def test_the_value_of_a_variable_is_not_searched_for_variables() -> None:
-    assert value_of("${A}", A="${B}", B="secret") == "${B}"
 
 
 def test_variables_that_are_not_set_are_told_all_with_their_places() -> None:

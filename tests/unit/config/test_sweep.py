@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from ragtrial.config.load import load_config
 from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.settings import settings_of
 from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.config.sweep import (
-    MOST_COMBINATIONS,
     RangeAxis,
     SettingNames,
     combinations,
@@ -24,7 +22,7 @@ from ragtrial.config.sweep import (
 )
 from ragtrial.config.variants import follow, kind_changes, with_values
 from ragtrial.errors import ConfigError
-from ragtrial.options import LocatedText, validate
+from ragtrial.options import validate
 from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, combined, read, sweep_of, values, written
 
 
@@ -58,10 +56,6 @@ exclude: [{chunker.size: 128, retrievers.dense.top_k: 10}, {retrievers.dense.top
         {MODEL: "other"},
         {},
     ]
-
-
-def test_without_a_matrix_there_is_what_is_included_and_nothing_else() -> None:
-    assert made("include: [{chunker.size: 5}, {embedder.model: other}]") == [{SIZE: 5}, {MODEL: "other"}]
 
 
 def test_keys_in_one_entry_move_together() -> None:
@@ -169,14 +163,6 @@ def test_a_few_of_a_billion_are_drawn_without_building_the_rest() -> None:
     assert [tuple(one.values.values()) for one in drawn] == sorted(tuple(one.values.values()) for one in drawn)
 
 
-@pytest.mark.parametrize(
-    "more", [{"exclude": [{SIZE: 1}], "sample": 5}, {"sample": MOST_COMBINATIONS + 1}], ids=["exclude", "large sample"]
-)
-def test_a_sample_of_too_many_is_refused_where_it_would_build_them(more: dict[str, Any]) -> None:
-    made, faults = combinations(sweep_of(matrix=BILLION, **more), 0)
-    assert (made, [where for where, _ in faults]) == ([], [("sweep", "matrix")])
-
-
 # What a combination makes of the config.
 
 
@@ -200,15 +186,6 @@ def test_values_are_laid_over_the_config_and_the_sweep_is_gone() -> None:
     assert "sweep" not in made.written
     assert made.written == made.value
 
-
-def test_the_config_itself_stays_as_it_was() -> None:
-    content = written("matrix: {chunker.size: [128], embedder: [{kind: custom, function: 'a:b'}]}")
-    before = written("matrix: {chunker.size: [128], embedder: [{kind: custom, function: 'a:b'}]}")
-    with_values(content, combined(read(content), 0)[0])
-    assert content == before
-
-
-OPENAI = "embedder: {kind: openai, model: m, base_url: 'http://a/v1', batch_size: 8, price: 0.1}"
 
 KINDS = {
     "sizes and units": (
@@ -366,22 +343,6 @@ def test_variables_stay_unresolved_in_what_is_written() -> None:
     assert made.value["embedder"]["model"] == "secret"
     assert made.written["embedder"]["model"] == "${NAME}"
     assert made.written["chunker"]["size"] == "${SIZE:-7}"
-
-
-def test_a_path_among_the_values_remembers_the_folder_of_its_file() -> None:
-    content = written("matrix: {embedder.model: [./models/a]}")
-    (one,) = combined(read(content), 0)
-    model = with_values(content, one).value["embedder"]["model"]
-    assert isinstance(model, LocatedText)
-    assert model.folder == FOLDER
-
-
-@given(values, values)
-def test_values_are_the_same_if_json_has_them_so_but_for_decimals(one: Any, other: Any) -> None:
-    def plain(value: Any) -> str:
-        return TypeAdapter(Any).dump_json(as_decimals(value)).decode()
-
-    assert (identity_of(one) == identity_of(other)) == (plain(one) == plain(other))
 
 
 def as_decimals(value: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweeps import combined, faults_of, read, written
+from sweeps import faults_of
 
 SHAPES = "an axis is a list of values, {range: [start, stop, step]}, or {between: [lowest, highest]}"
 SECTIONS = "An axis reaches into chunker, context, embedder, store or retrievers."
@@ -135,11 +135,6 @@ include: [{embedder: {model: a}, embedder.model: ip}, {chunker: {kind: document}
 # Values.
 
 
-def test_a_value_that_stands_twice_is_tried_once() -> None:
-    sweep = "matrix: {chunker.size: [128, 256, 128.0], context.title: [true, true]}"
-    assert [one.values["chunker.size"] for one in combined(read(written(sweep)))] == [128, 256]
-
-
 @pytest.mark.parametrize(
     ("rows", "places"),
     [("[[1, 2], [3], 4, [5, 6, 7]]", ["1:54: {}[1]", "1:59: {}[2]", "1:62: {}[3]"]),
@@ -164,10 +159,3 @@ exclude: [{chunker.overlap: 10}, {chunker.size: 200, chunker.overlap: 30}, {seed
         f"2:{column}: sweep.exclude[{number}] drops nothing: no combination of the matrix has all of its values."
         for column, number in [(36, 1), (78, 2)]
     ]
-
-
-def test_a_sweep_whose_combinations_are_all_excluded_is_refused_unless_others_are_included() -> None:
-    sweep = "matrix: {chunker.size: [1, 2]}\nexclude: [{chunker.size: 1}, {chunker.size: 2}]"
-    message = "sweep.exclude drops every combination of the matrix; there is nothing to run."
-    assert faults_of(sweep) == [f"2:3: {message}"]
-    assert faults_of(sweep + "\ninclude: [{chunker.size: 300}]") == []

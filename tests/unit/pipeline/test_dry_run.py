@@ -18,7 +18,7 @@ from ragtrial.pipeline.dry_run import DryRun, PlannedStage, describe_change
 from ragtrial.pipeline.measurement_stages import latency_warnings
 from ragtrial.pipeline.run import Run
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, QueryColumns, SettingPart
-from ragtrial.views.dry_run_lines import plan_lines, total_lines
+from ragtrial.views.dry_run_lines import plan_lines
 from ragtrial.views.report_tables import cost_table
 
 pytestmark = pytest.mark.slow
@@ -197,15 +197,6 @@ def test_as_many_rankings_are_planned_as_a_run_makes(tmp_path: Path) -> None:
     assert len([stage for stage in stages(experiment) if stage[0] == "rankings"]) == len(planned)
 
 
-def test_of_several_like_it_a_stage_is_compared_with_one_that_no_setting_uses_any_more(tmp_path: Path) -> None:
-    small = {"kind": "recursive", "size": 40, "overlap": 0, "unit": "characters"}
-    retrievers = {"dense": {"kind": "dense", "top_k": 3}, "small": {"kind": "dense", "top_k": 3, "chunker": small}}
-    experiment = write_experiment(tmp_path, retrievers=retrievers)
-    run_experiment(experiment.config())
-    plan = plan_of(experiment, "chunker.size=120")
-    assert whys(plan)["chunks", "recursive 120/0"] == "chunker.size changed from 90 to 120"
-
-
 def test_texts_that_the_cache_has_are_not_to_do_and_a_text_that_two_stages_need_is_embedded_once(
     finished: Experiment, tmp_path: Path
 ) -> None:
@@ -221,16 +212,6 @@ def test_texts_that_the_cache_has_are_not_to_do_and_a_text_that_two_stages_need_
     assert (first.amount.to_do, second.amount.is_estimate) == (16, True)
 
 
-@pytest.mark.slow
-def test_time_is_told_once_the_machine_has_done_such_work(tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path, retrievers=TREE, latency=True)
-    assert plan_of(experiment).unknown == len([node for node in plan_of(experiment).to_do if node.kind != "index"]) + 1
-    run_experiment(experiment.config())
-    after = plan_of(experiment, "chunker.size=120")
-    assert after.unknown == 0
-    assert after.seconds > 0
-
-
 def test_the_command_prints_a_line_for_each_piece_of_work_within_80_columns(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,16 +224,6 @@ def test_the_command_prints_a_line_for_each_piece_of_work_within_80_columns(
     assert len(plan_lines(plan, 160)) == len(plan.stages)
     assert not [line for line in lines if ".." in line], "reasons have lines of their own before anything is cut"
     assert "for dense, exact, hybrid, twice" in "\n".join(plan_lines(plan, 160, verbose=True))
-
-
-def test_what_all_comes_to_names_what_is_not_known(tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path)
-    text = "\n".join(total_lines(plan_of(experiment)))
-    assert text.startswith("1 cached, 4 to do. Time: not known yet.")
-    assert "? not known yet" in text
-    assert "~ estimated" in text
-    run_experiment(experiment.config())
-    assert total_lines(plan_of(experiment)) == ["Nothing to do: all 5 stages are cached."]
 
 
 def test_a_change_is_told_as_it_stands_in_the_config() -> None:
@@ -329,13 +300,6 @@ def test_latencies_that_other_programs_slowed_are_marked(waited: float | None, *
     assert row[1:4] == (["1.0~", "2.0~", "3.0~"] if is_loaded else ["1.0", "2.0", "3.0"])
     told = list(latency_warnings({"a": latency, "b": None}))
     assert [one.code for one in told] == ["latency-loaded"] * is_loaded
-
-
-@pytest.mark.parametrize(("n", "column"), [(99, "slowest"), (100, "p99")])
-def test_of_fewer_than_a_hundred_queries_the_last_percentile_is_called_the_slowest(n: int, column: str) -> None:
-    latency = LatencyPart(p50=0.001, p95=0.002, p99=0.003, n=n, machine="", date="")
-    header, row = cost_table([part("a", None, latency, [])]).cells
-    assert (header[3], row[3]) == (column, "3.0")
 
 
 def test_a_stage_that_is_kept_has_no_reason_and_takes_no_time(finished: Experiment) -> None:

@@ -93,18 +93,6 @@ def test_asking_ends_where_fewer_chunks_come_than_were_asked_for() -> None:
     assert found.dropped.tolist() == [3]
 
 
-def test_a_retriever_that_gives_the_same_however_much_is_asked_for_is_asked_twice() -> None:
-    class Stubborn(Searcher):
-        def search(self, questions: Sequence[Question], depth: int) -> Candidates:
-            found = super().search(questions, 4)
-            self.asked[-1] = self.asked[-1][0], depth
-            return found
-
-    searcher = Stubborn({"any": [0, 1, 2, 3]}, [0, 0, 0, 0, 1])
-    assert documents_of(asked(searcher, ["any"], 2)) == [[0]]
-    assert [depth for _, depth in searcher.asked] == [2, 4]
-
-
 @st.composite
 def searches(draw: st.DrawFn) -> tuple[list[int], dict[str, list[int]], int]:
     """The document of each chunk; per query some or all chunks in any order; top_k."""

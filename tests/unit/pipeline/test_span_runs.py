@@ -113,18 +113,6 @@ def test_each_label_has_the_rank_that_finds_it_and_the_ranks_that_cover_more_of_
             assert passage["found"] == next((step["rank"] for step in steps if step["share"] >= 0.5), None)
 
 
-def test_a_whole_document_as_chunk_finds_every_passage_of_it(report: dict[str, Any]) -> None:
-    whole = setting(report, "whole")
-    assert {name: whole["scores"][name]["mean"] for name in ("recall@2", "span_recall@2", "ap@2")} == {
-        "recall@2": 1, "span_recall@2": 1, "ap@2": 1,
-    }  # fmt: skip
-    relevant = {"q1": 22, "q2": 23, "q3": 22 + 13}
-    values = whole["per_query"]["evaluations"]
-    for query, hits, value in zip(report["queries"], found(report, "whole"), values["span_precision@2"], strict=True):
-        assert value == relevant[query["id"]] / sum((hit.end or 0) - (hit.start or 0) for hit in hits)
-    assert values["span_precision_ceiling"] == [22 / 53, 23 / 52, 35 / 105]
-
-
 def test_contexts_are_measured_at_every_cutoff(report: dict[str, Any]) -> None:
     whole = setting(report, "whole")
     assert whole["context"] == [
@@ -134,17 +122,6 @@ def test_contexts_are_measured_at_every_cutoff(report: dict[str, Any]) -> None:
     ]
     assert whole["budget"] is None
     assert "short" in {warning["code"] for warning in report["warnings"]}
-
-
-def test_show_tells_what_became_of_each_passage(config: Path, report: dict[str, Any], capsys: Capture) -> None:
-    shown = ragtrial(capsys, "show", "latest", "--query", "q1", "--setting", "words")
-    assert shown.code == 0, shown.err
-    assert shown.out.splitlines()[-1] == "  passage found at rank 1: grade 2  hours.txt [24:46]: 100% by rank 1"
-    grades = [hit.grade for hit in found(report, "words")[0]]
-    as_json = ragtrial(capsys, "show", "latest", "--query", "q1", "--json").json
-    words = next(one for one in as_json if one["setting"] == "words")
-    assert [hit["grade"] for hit in words["hits"]] == grades
-    assert words["passages"][0]["found"] == 1
 
 
 def test_a_label_without_a_quote_speaks_of_the_whole_document_and_that_is_said(config: Path, capsys: Capture) -> None:
@@ -206,21 +183,6 @@ def test_rankings_of_chunks_are_scored_and_written_as_documents_only_when_that_i
     hits = [hit.doc for hit in found(report, "words")[0]]
     written = [line.split()[2] for line in Path("out.run").read_text().splitlines() if line.startswith("q1 ")]
     assert written == list(dict.fromkeys(hits))
-
-
-def test_labels_of_documents_without_text_are_never_found(config: Path, capsys: Capture) -> None:
-    (config.parent / "documents" / "empty.txt").write_text(" \n")
-    given = [{"doc": "empty.txt"}, {"doc": "hours.txt", "quote": "nine"}]
-    quoted = ragtrial(capsys, "run", str(config), "--json")
-    assert "no-passage" not in quoted.err + Path(quoted.json["report"]).read_text()
-    labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": given}]}
-    (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
-    outcome = ragtrial(capsys, "run", str(config), "--json")
-    assert outcome.code == 0, outcome.err
-    report = json.loads(Path(outcome.json["report"]).read_text())
-    codes = [warning["code"] for warning in report["warnings"]]
-    assert "no-passage" in codes
-    assert setting(report, "whole")["scores"]["recall@2"]["mean"] == 1 / 2
 
 
 @pytest.fixture

@@ -33,7 +33,6 @@ from ragtrial.pipeline.measurement_stages import measure_latency
 from ragtrial.pipeline.results import Results, SettingResult
 from ragtrial.pipeline.run import Run
 from ragtrial.progress import Silent
-from ragtrial.rankings import PADDING
 from ragtrial.records import Question
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import SettingPart
@@ -284,30 +283,6 @@ def test_a_newer_version_of_a_part_makes_again_what_it_made(
     assert {kind for kind, _ in experiment.stages() - stages} == made_again
 
 
-def test_another_tokenizer_cuts_other_chunks_and_another_model_with_the_same_one_does_not(
-    tmp_path: Path, minilm_folder: Path
-) -> None:
-    chunker = {"kind": "recursive", "size": 20, "overlap": 0, "unit": "tokens"}
-    tokenizer = tmp_path / "tokenizer.json"
-    shutil.copy(minilm_folder / "tokenizer.json", tokenizer)
-    experiment = write_experiment(
-        tmp_path / "tokens",
-        chunker=chunker,
-        embedder={"kind": "custom", "function": "embedding:embed", "tokenizer_model": str(tokenizer)},
-    )
-
-    def chunks() -> str:
-        return made_of(experiment).chunks().name
-
-    before = chunks()
-    edit("config.yaml", "embedding:embed", "embedding:vector")(experiment)
-    assert chunks() == before
-    content = json.loads(tokenizer.read_text(encoding="utf-8"))
-    content["normalizer"]["lowercase"] = not content["normalizer"]["lowercase"]
-    tokenizer.write_text(json.dumps(content), encoding="utf-8")
-    assert chunks() != before
-
-
 def test_only_the_chunks_of_a_changed_document_are_embedded_again(experiment: Experiment) -> None:
     run(experiment)
     before = experiment.embedded()
@@ -317,17 +292,6 @@ def test_only_the_chunks_of_a_changed_document_are_embedded_again(experiment: Ex
     assert compared in before  # once, to see whether the function is still the same
     assert again
     assert all(text.startswith("Rye loaf ") for text in again)
-
-
-def test_a_title_is_embedded_before_every_chunk_of_its_document(experiment: Experiment) -> None:
-    found = rankings(experiment, ["rye"])
-    texts = list(IndexedTexts(found.chunks).indexed_texts())
-    assert set(experiment.embedded()) == {"rye", *texts}
-    titles = {"bread/rye.md": "Rye bread ", "storage.txt": ""}
-    for position, text in enumerate(texts):
-        title = titles.get(found.chunks.document_id(position))
-        if title is not None:
-            assert text == title + found.chunks.text(position)
 
 
 # What is finished is not made again.
@@ -436,17 +400,6 @@ def test_a_failure_while_embedding_leaves_no_stage_that_counts(experiment: Exper
 QUESTIONS = [query["text"] for query in QUERIES]
 
 
-@pytest.mark.slow
-def test_an_index_that_was_built_again_has_rankings_of_its_own(tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path, store={"kind": "chroma"})
-    before = rankings(experiment, QUESTIONS)
-    shutil.rmtree(experiment.workspace / "indexes")
-    after = rankings(experiment, QUESTIONS)
-    assert before.index["id"] != after.index["id"]
-    assert len(list((experiment.workspace / "rankings").glob("[!.]*"))) == 3  # two of the graph, one of exact search
-    assert before.fingerprint == after.fingerprint
-
-
 @pytest.mark.parametrize("kind", [*sorted(EVERYTHING), "vectors", "locks", "uses"])
 def test_any_part_of_the_workspace_may_be_deleted(experiment: Experiment, kind: str) -> None:
     first = run(experiment)
@@ -491,14 +444,6 @@ def test_the_nearest_chunks_are_found_and_collapsed_to_their_documents(experimen
         expected = list(dict.fromkeys(ids[position] for position in order))[:3]
         codes = found.ranked.rankings.codes[index]
         assert [found.chunks.library.ids[code] for code in codes] == expected
-
-
-def test_a_corpus_without_any_text_finds_nothing(tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path, {"empty.txt": "", "white.txt": " \n\n "})
-    for store in ("exact", "chroma"):
-        found = rankings(experiment, ["rye", "soup"], f"store.kind={store}")
-        assert (found.ranked.rankings.codes == PADDING).all()
-        assert found.ranked.read.tolist() == [0, 0]
 
 
 def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experiment) -> None:
@@ -622,17 +567,6 @@ def test_tokens_cannot_be_asked_of_a_model_without_a_tokenizer(tiny_model: Path,
         "chunker.tokenizer: words."
     )
     assert str(caught.value).endswith(f"config.yaml:22:3: setting 'dense': {message}")
-
-
-@pytest.mark.slow
-def test_what_a_killed_run_left_half_made_is_gone_after_the_next(tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path)
-    experiment.trouble("kill", after=2)
-    assert forked(RUN, experiment.file).code == -signal.SIGKILL
-    assert list(experiment.workspace.rglob(".partial-*"))
-    experiment.no_trouble()
-    run_experiment(experiment.config())
-    assert not list(experiment.workspace.rglob(".partial-*"))
 
 
 def test_a_corpus_that_changes_while_it_is_read_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

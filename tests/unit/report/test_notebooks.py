@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ragtrial import Report, RetrievalEvaluator, compare, load_config, load_prompt_queries, run_experiment, score
+from ragtrial import Report, compare, load_config, run_experiment
 from ragtrial.errors import ReportError
 from ragtrial.report.model import TableRow, html_table
 from small_experiment import CONFIG, small_experiment
 
-LINE = 300
 """Two lines of a wide terminal."""
 
 
@@ -34,24 +32,6 @@ def report(folder: Path) -> Report:
 def test_a_report_is_one_line(report: Report) -> None:
     best = report.ranked_settings()[0].name
     assert repr(report) == str(report) == f"Report('small', 2 settings, 2 queries, ndcg@3: {best} 1.000)"
-
-
-def test_whatever_is_in_a_report_labels_or_results_is_short(folder: Path, report: Report) -> None:
-    labels = load_prompt_queries(folder / "prompt_queries.json")
-    evaluator = RetrievalEvaluator(load_config(folder / "experiment.yaml"), labels)
-    (results, _) = evaluator.run(evaluator.retrieve())
-    scoring = score(folder / "prompt_queries.json", report.folder)
-    setting = report.settings[0]
-    shown: list[Any] = [
-        setting, setting.per_query, setting.scores["ndcg@3"], report.queries[0], labels, labels.queries[0],
-        results, results.results[0], scoring, scoring.runs[0],
-    ]  # fmt: skip
-    assert [one for one in map(repr, shown) if len(one) > LINE or "\n" in one] == []
-    assert repr(results) == f"ExperimentResults(name='dense', results=<2>, parameters=<{len(results.parameters)}>, " \
-                            f"evaluations=<{len(results.evaluations)}>)"  # fmt: skip
-    assert str(setting) == repr(setting)
-    config = load_config(folder / "experiment.yaml")
-    assert str(config) == repr(config) == "ExperimentConfig(experiment='small', retrievers=<2>)"
 
 
 def test_a_report_is_a_table_in_a_notebook(report: Report) -> None:

@@ -116,16 +116,6 @@ def test_scores_are_not_rounded(written: Written) -> None:
 QUERIES_BY_ID = {query["id"]: query for query in QUERIES}
 
 
-def test_a_hit_has_its_grade_and_null_where_its_document_is_not_judged(written: Written) -> None:
-    seen = set()
-    for setting in written.settings():
-        for query, row in written.rankings(setting["name"]).items():
-            labels = {doc["doc"]: doc.get("relevance", 1) for doc in QUERIES_BY_ID[query]["relevant_docs"]}
-            assert row["grades"] == [labels.get(doc) for doc in row["docs"]]
-            seen |= set(row["grades"])
-    assert {None, 0, 1, 2, 3} == seen
-
-
 @pytest.mark.parametrize("column", ["short", "skipped", "collapsed", "passages", "evaluations"])
 def test_a_report_that_lacks_a_query_of_a_setting_is_refused(column: str, written: Written, tmp_path: Path) -> None:
     report = json.loads((written.folder / "report.json").read_text(encoding="utf-8"))
@@ -205,16 +195,6 @@ def report(written: Written) -> Report:
     return load_report(written.folder)
 
 
-def test_a_failure_while_writing_leaves_nothing(report: Report, tmp_path: Path) -> None:
-    def rows() -> Iterator[dict[str, Any]]:
-        yield {"query": "rye"}
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_report(report, tmp_path, {"small": rows()}, [], "experiment: kitchen\n")
-    assert list((tmp_path / "kitchen").iterdir()) == []
-
-
 def test_a_failure_while_writing_leaves_the_report_before_it_and_its_place_as_the_latest(
     report: Report, tmp_path: Path
 ) -> None:
@@ -234,16 +214,6 @@ def test_a_folder_that_cannot_be_written_is_an_error_that_says_what_to_do(report
         f"{tmp_path / 'results' / 'kitchen' / report.run_id}: cannot be written: Not a directory. Finished work is "
         "cached; free space or set output.directory, and run the same command again."
     )
-
-
-def test_latest_names_the_newest_report(tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path)
-    latest = tmp_path / "results" / "kitchen" / "latest"
-    for _ in range(3):
-        report = run_experiment(experiment.config())
-        assert latest.read_text() == f"{report.run_id}\n"
-        assert report.folder == latest.parent / report.run_id
-    assert len(list(latest.parent.glob("2*"))) == 3
 
 
 NEXT = "Update ragtrial, or make it again with the command that wrote it."
