@@ -143,13 +143,11 @@ def test_the_file_beside_the_report_has_what_is_printed_as_json(folder: Path, ca
     assert json.loads(found.model_dump_json()) == result(made)
 
 
-def test_what_a_search_found_is_shown_again_and_is_on_the_page(folder: Path, capsys: Capture) -> None:
+def test_what_a_search_found_is_shown_again(folder: Path, capsys: Capture) -> None:
     search(capsys, "{settings: 14}")
     shown = ragtrial(capsys, "compare", "latest", "--search", "--full")
     assert "settings tried by random search" in shown.out
     assert "best so far" in shown.out
-    assert ragtrial(capsys, "report", "latest", "-o", "page.html").code == 0
-    assert '<section id="search"><h2>Search</h2>' in Path("page.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_scenarios_limits_of_a_search_and_the_page_follow_the_direction(metric: 
     assert {row.name: row.mark for row in drawn.rows} == {"good": "good", "bad": "top"}
     trials = [
         Trial(setting=None, point=None, mean=mean, queries=1, costs={}, is_within=True, seconds=0.0,  # type: ignore[arg-type]
-              is_given=True, scores={}, sign=sign)
+              is_given=True, sign=sign)
         for mean in (0.4, 0.6)
     ]  # fmt: skip
     assert max(trials, key=lambda trial: trial.score).mean == (0.6 if sign > 0 else 0.4)
