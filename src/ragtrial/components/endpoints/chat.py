@@ -295,6 +295,9 @@ _REPLY_TOKENS = 150
 _LONGEST_REPLY = 2000
 """The length of a reply that is reserved where nothing limits it."""
 
+_MARGIN = 1.15
+"""On the tokens that are expected of a request after others were billed."""
+
 _MESSAGE_TOKENS = 16
 """The maximum number of tokens that services count in addition to the text of a message."""
 
@@ -310,16 +313,6 @@ class Budget:
 
     calls: int | None = None
     money: float | None = None
-
-    def without(self, calls: int, money: float) -> Budget:
-        """The rest after these calls and this money, negative where they do not fit."""
-        left = None if self.money is None else self.money - money
-        return Budget(None if self.calls is None else self.calls - calls, left)
-
-    @property
-    def is_kept(self) -> bool:
-        """True if no more was spent than allowed."""
-        return (self.calls is None or self.calls >= 0) and (self.money is None or self.money >= 0)
 
 
 @dataclass(frozen=True)
@@ -363,35 +356,36 @@ class BudgetedChat:
 
         Raises EndpointError after the replies until then were yielded; ModelNotFoundError without a key.
         """
-        left, waiting = budget, list(groups)
+        left, waiting = _Left(self.options, budget), list(groups)
         while waiting:
             affordable, new = self._affordable(waiting, left)
             if not affordable:
+                new = self._probe(waiting[0], left)
+            if not new and not affordable:
                 return
-            answered = dict(replies(self.options, chain.from_iterable(affordable), self._kept, advance))
-            cost = self.options.cost(answered[request] for request in new)
-            left = left.without(len(new), self._most_cost(new) if cost is None else cost)
+            answered = dict(replies(self.options, [*chain.from_iterable(affordable), *new], self._kept, advance))
+            left.pay({request: answered[request] for request in new})
             for group in affordable:
                 yield [answered[request] for request in group]
             waiting = waiting[len(affordable) :]
 
-    def _affordable(self, groups: Sequence[RequestGroup], left: Budget) -> tuple[list[RequestGroup], list[ChatRequest]]:
+    def _affordable(self, groups: Sequence[RequestGroup], left: _Left) -> tuple[list[RequestGroup], list[ChatRequest]]:
         """The first ``groups`` that can be paid, as many as are sent side by side, and their requests without reply."""
         affordable: list[RequestGroup] = []
         new: dict[ChatRequest, None] = {}
         for group in groups:
             missing = [request for request in dict.fromkeys(self._missing(group)) if request not in new]
-            left = left.without(len(missing), self._most_cost(missing))
-            if len(new) >= _TOGETHER or (missing and not left.is_kept):
+            if len(new) >= _TOGETHER or not left.reserve(missing):
                 break
             affordable.append(group)
             new.update(dict.fromkeys(missing))
         return affordable, list(new)
 
-    def _most_cost(self, requests: Iterable[ChatRequest]) -> float:
-        """The maximum cost of requests: a token for each byte, in any script, and the longest replies."""
-        read = [sum(most_tokens(message.content) + _MESSAGE_TOKENS for message in request) for request in requests]
-        return self.options.cost_of(sum(read), len(read) * (self.options.reply_limit or _LONGEST_REPLY)) or 0.0
+    def _probe(self, group: RequestGroup, left: _Left) -> list[ChatRequest]:
+        """One request of a group whose bound is too expensive, to see how the model's tokenizer counts it."""
+        missing = self._missing(group)
+        is_possible = left.share is None and left.has_calls(len(missing)) and left.reserve(missing[:1])
+        return missing[:1] if is_possible else []
 
     def kept(self, group: RequestGroup) -> list[ChatReply] | None:
         """The replies to ``group`` if all are kept; nothing is asked."""
@@ -400,6 +394,57 @@ class BudgetedChat:
 
     def _missing(self, requests: Iterable[ChatRequest]) -> list[ChatRequest]:
         return [request for request in requests if self._kept.get(self.options, request) is None]
+
+
+@dataclass
+class _Left:
+    """The rest of a budget: the cost of requests, and the maximum that they can cost until they are answered.
+
+    ``share`` is the largest billed share of a request's estimate; None before the first bill.
+    """
+
+    options: ChatOptions
+    budget: Budget
+    share: float | None = None
+    calls: int = 0
+    spent: float = 0.0
+    reserved: float = 0.0
+
+    def _most_cost(self, request: ChatRequest) -> float:
+        """The maximum cost of a request: at first a token for each byte, in any script."""
+        if self.share is None:
+            read = float(sum(most_tokens(message.content) + _MESSAGE_TOKENS for message in request))
+        else:
+            read = _estimated(request) * self.share * _MARGIN
+        return self.options.cost_of(read, self.options.reply_limit or _LONGEST_REPLY) or 0.0
+
+    def has_calls(self, calls: int) -> bool:
+        return self.budget.calls is None or self.calls + calls <= self.budget.calls
+
+    def reserve(self, requests: Sequence[ChatRequest]) -> bool:
+        """Reserve calls and money for ``requests`` if they fit; True if they do.
+
+        Concurrent requests take at most half of the money, so that the cost of requests is known in time.
+        """
+        reserved = self.reserved + sum(map(self._most_cost, requests))
+        if not self.has_calls(len(requests)):
+            return False
+        if self.budget.money is not None and requests:
+            left = self.budget.money - self.spent
+            if reserved > (left / 2 if self.reserved else left):
+                return False
+        self.calls += len(requests)
+        self.reserved = reserved
+        return True
+
+    def pay(self, answered: Mapping[ChatRequest, ChatReply]) -> None:
+        """Replace the reservation by the actual cost; if an endpoint does not report it, the reservation stays."""
+        cost = self.options.cost(answered.values())
+        self.spent += self.reserved if cost is None else cost
+        self.reserved = 0.0
+        for request, reply in answered.items():
+            if reply.input_tokens is not None:
+                self.share = max(self.share or 0.0, reply.input_tokens / max(_estimated(request), 1.0))
 
 
 def _estimated(request: ChatRequest) -> float:
