@@ -68,12 +68,6 @@ class PageSection:
     summary: Sequence[str] = ()
     """Lines below the verdicts."""
 
-    more: Sequence[str] = ()
-    """More of them, to unfold."""
-
-    about_more: str = ""
-    """The headline of these."""
-
 
 class View(Generic[T]):
     """One view. The methods here are for forms that a view does not have."""

@@ -127,10 +127,7 @@ class UnjudgedView(View[list[UnjudgedPart]]):
         yield from unjudged_reasons(part or ())
 
     def page(self, given: ViewInput) -> PageSection:
-        lines = _dependent(self.of(given.analysis) or ())
-        more = lines[MOST_LINES:]
-        about = f"{len(more):,} more that depend on unlabelled hits"
-        return PageSection(summary=lines[:MOST_LINES], more=more, about_more=about)
+        return PageSection(summary=_dependent(self.of(given.analysis) or ()))
 
 
 def _dependent(parts: Sequence[UnjudgedPart]) -> list[str]:
