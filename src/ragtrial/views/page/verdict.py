@@ -415,7 +415,7 @@ def effects_of(effects: EffectsPart, sign: int, margin: float, level: float) -> 
         )  # fmt: skip
     ends = [end for row in rows for end in (*(row.interval or ()), row.difference) if end is not None]
     return Plot(
-        heading="What each option does", shared="", options=(), counts="", metric=effects.metric, cost="",
+        heading="Effects of options", shared="", options=(), counts="", metric=effects.metric, cost="",
         about=f"difference in {effects.metric}", axis=axis_over(ends or [0.1, -0.1]), margin=margin, rows=rows,
         left_out=0, notes=(),
     )  # fmt: skip
