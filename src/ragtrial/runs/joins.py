@@ -239,8 +239,8 @@ def _repeated(rows: RunRows) -> tuple[Counts, Counts]:
 def _check_hashes(*, are_sound: bool) -> None:
     if not are_sound:
         raise RunFileError(
-            "two documents have the same hash of 64 bits, so ragtrial cannot distinguish them; score the files again with the "
-            "environment variable RAGTRIAL_COMPILED=0, which makes other hashes."
+            "two documents have the same hash of 64 bits, so ragtrial cannot distinguish them; score the files again "
+            "with the environment variable RAGTRIAL_COMPILED=0, which makes other hashes."
         )
 
 
