@@ -194,12 +194,12 @@ class ClockedRetriever:
 
 
 class ClockedDense(DenseRetriever):
-    def open(self, materials: RetrieverContext) -> OpenRetriever:
+    def open(self, materials: RetrieverContext) -> OpenRetriever:  # type: ignore[override]  # wrapped
         return super().open(ClockedMaterials(materials))
 
 
 class ClockedBm25(Bm25Retriever):
-    def open(self, materials: RetrieverContext) -> OpenRetriever:
+    def open(self, materials: RetrieverContext) -> OpenRetriever:  # type: ignore[override]  # wrapped
         made = super().open(materials)
         with opening.runs():
             made.search([], 1)  # reads its index
