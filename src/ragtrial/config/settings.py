@@ -294,13 +294,12 @@ def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Itera
 
 def too_long_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> Iterator[ReportWarning]:
     """A warning for each kind of text that the model of ``setting`` does not read to the end."""
-    limit = setting.embedder.max_tokens()
     for what, count in too_long.items():
         if count:
             yield ReportWarning(
                 "too-long",
-                f"{setting.name}: {count:,} {what} are longer than the {limit} tokens that the model reads; the "
-                "rest of each is ignored. Use smaller chunks, or a model that reads more.",
+                f"{setting.name}: {count:,} {what} are longer than the {setting.embedder.max_tokens()} tokens that the "
+                "model reads; the rest of each is ignored. Use smaller chunks, or a model that reads more.",
             )
 
 

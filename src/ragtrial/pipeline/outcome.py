@@ -131,5 +131,8 @@ def _failure(setting: str, error: Exception) -> FailurePart:
     if isinstance(error, RagtrialError):
         return FailurePart(name=setting, error=str(error))
     summary = without_secrets(f"it broke ({type(error).__name__}: {error})")
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        summary = f"the package {package} is not installed; `pip install {package.replace('_', '-')}` adds it"
     details = without_secrets("".join(traceback.format_exception(error)))
     return FailurePart(name=setting, error=summary, details=details)

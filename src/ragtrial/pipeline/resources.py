@@ -13,6 +13,7 @@ from ragtrial.cache.bookkeeping import Usage, user
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.embedders.model_files import may_fetch
 from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN, Tokenizer, UnitCounter, Words
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, settings_of
@@ -39,14 +40,22 @@ class Resources:
         self._lock = Lock()
         self._embedders: dict[Embedder, CachedEmbedder] = {}
         self._tokenizers: dict[Path, Tokenizer] = {}
+        self._missing: dict[Embedder, ModelNotFoundError] = {}
 
     def embedder(self, embedder: Embedder) -> CachedEmbedder:
         """The shared embedder of all settings with this embedder. Raises ModelNotFoundError."""
         with self._lock:
             whole = embedder.whole
+            if whole in self._missing:
+                raise self._missing[whole]  # a model is looked for once in a run
             if whole not in self._embedders:
                 folder = self.workspace.root / "vectors"
-                self._embedders[whole] = CachedEmbedder(whole, folder, self.digest, self._executor.start)
+                try:
+                    self._embedders[whole] = CachedEmbedder(whole, folder, self.digest, self._executor.start)
+                except ModelNotFoundError as error:
+                    if may_fetch():
+                        self._missing[whole] = error
+                    raise
             if embedder not in self._embedders:
                 self._embedders[embedder] = self._embedders[whole].cut(embedder)
             return self._embedders[embedder]

@@ -18,6 +18,7 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import DamagedError
 from ragtrial.components.batching import TextList
 from ragtrial.components.embedders import Embedder
+from ragtrial.components.embedders.model_files import without_fetching
 from ragtrial.components.interfaces import REACHING, Candidates, Facts, QueryMatches
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.tokenizers import Tokenizer
@@ -26,6 +27,7 @@ from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.pdf import PACKAGE as PDF_PACKAGE
+from ragtrial.errors import ModelNotFoundError
 from ragtrial.evaluation.context_sizes import ContextSizes, TokenCounts, context_sizes
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.pipeline.corpus import Graph, SettingRun
@@ -242,13 +244,15 @@ class MatchStage(Stage[list[QueryMatches]]):
 class Results:
     """Reads the results of settings from their stages.
 
-    Contexts are counted in tokens of ``counted_by``, so that they are the same for all settings; by default of each
-    setting's own embedder. ``audit`` also compares large indexes with exact search. ``ties`` are broken in cut
-    rankings, so that a setting's result does not depend on the depth that other settings need.
+    Contexts are counted in tokens of ``counted_by``, so that they are the same for all settings. Unless
+    ``needs_tokens``, they are not counted where only that would need the tokenizer, and it is not here. ``audit`` also
+    compares large indexes with exact search. ``ties`` are broken in cut rankings, so that a setting's result does not
+    depend on the depth that other settings need.
     """
 
     graph: Graph
-    counted_by: Embedder | None = None
+    counted_by: Embedder
+    needs_tokens: bool = False
     audit: bool = False
     ties: Literal["first", "trec"] = "first"
     _queries_too_long: dict[tuple[Embedder, tuple[str, ...]], int | None] = field(default_factory=dict)
@@ -334,7 +338,15 @@ class Results:
     def _tokens(self, setting: Setting, ranked: Ranked) -> Counts | None:
         """The tokens of each hit, in the shape of the rankings; None without a tokenizer."""
         corpus = self.graph.corpus
-        tokenizer = corpus.resources.embedder(self.counted_by or setting.embedder).tokenizer
+        is_used = "embedder" in setting.reached_by and setting.embedder == self.counted_by
+        is_needed = self.needs_tokens or is_used
+        try:
+            with nullcontext() if is_needed else without_fetching():
+                tokenizer = corpus.resources.embedder(self.counted_by).tokenizer
+        except ModelNotFoundError:
+            if is_needed:
+                raise
+            return None
         if tokenizer is None:
             return None
         stage = SizeStage(corpus.resources, setting, ranked.candidates.units, ranked.units, tokenizer)

@@ -194,7 +194,9 @@ class Run:
     @cached_property
     def results(self) -> Results:
         """The reader of rankings and measurements from the stages."""
-        return Results(self.graph, self.config.embedder, self.options.audit, self.config.evaluators.ties)
+        evaluators = self.config.evaluators
+        needs_tokens = evaluators.budget is not None
+        return Results(self.graph, self.config.embedder, needs_tokens, self.options.audit, evaluators.ties)
 
     def score(self, setting: Setting) -> ScoredSetting:
         """Make or read the stages of ``setting``, and score it. Raises RunError; finished stages are kept."""

