@@ -1,4 +1,4 @@
-"""Questions on which a setting fails most: what it should find, and what it found first."""
+"""The questions on which a setting fails most, each with its answer and the first hit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Failing:
 
 
 def failing_questions(contest: ComparisonInput, found: FoundHits, setting: str) -> list[Failing]:
-    """The questions with the lowest values of ``setting``; of equal ones, those on which most settings fail.
+    """The questions with the lowest values of ``setting``. Ties go to questions on which most settings fail.
 
     ``found`` are the hits of the same settings and questions. Questions with the best value are left out.
     """

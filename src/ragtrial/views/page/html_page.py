@@ -214,7 +214,7 @@ def _report_of(contest: ComparisonInput, name: str) -> Report:
 
 
 def _caveats(analysis: Analysis, contest: ComparisonInput) -> list[str]:
-    """The share of hits without a label, where it matters for a verdict, and what a judge says."""
+    """The share of hits without a label, if there are any, and the sentences of a judge."""
     lines = list(analysis.judge.sentences) if analysis.judge else []
     shares = {one.name: judged_share(one, contest.primary) for one in contest.settings}
     unlabelled = [1 - share for share in shares.values() if share is not None]

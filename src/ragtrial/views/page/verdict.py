@@ -1,4 +1,4 @@
-"""The top of the page: the verdict in counts, and a plot of each setting against the one that it is compared with."""
+"""The top of the page: the verdict in counts, and a plot of each setting against its baseline or the best."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIRST_ROWS = 20
 _MOST_TICKS = 8
 _FEW_TICKS = 6
 _WORTH_A_COLUMN = 1.2
-"""A cost is shown if the largest is at least so many times the smallest."""
+"""A cost is shown if the largest is at least this factor times the smallest."""
 _STEPS = (1, 2, 4, 5)
 _BADGES: Mapping[ConclusionKind, tuple[str, str]] = {
     "best": ("Best", "best"),
@@ -42,6 +42,9 @@ _BADGES: Mapping[ConclusionKind, tuple[str, str]] = {
     "two runs": ("Two runs", "few"),
 }
 """The badge of a conclusion and the class of its look."""
+
+_UNCOMPARED: tuple[ConclusionKind, ...] = ("one setting", "no ranking yet")
+"""Conclusions without a comparison: the plot shows means."""
 
 _MARKS = {
     "better": "good", "worse": "worse", "worse within the margin": "worse", "no worse": "same", "inconclusive": "open",
@@ -80,16 +83,27 @@ def verdict_of(analysis: Analysis, effects: Plot | None) -> Verdict:
         badge = "No best setting"
     lines = [re.fullmatch(r" {2}(\S.*?) {2,}(.*)", line) for line in conclusion.sentences[:-1]]
     heads = [text for text, line in zip(conclusion.sentences, lines, strict=False) if line is None]
-    first, _, rivals = heads[0].removeprefix(f"{badge}: ").removeprefix("Baseline: ").partition(" (")
-    heads[0] = first if conclusion.found and conclusion.kind != "two runs" else heads[0]
-    rivals = f"({rivals}" if rivals and heads[0] == first else ""
+    rows, rivals = [], ""
+    if conclusion.kind == "two runs":
+        rows, heads = [line.partition(": ") for line in heads], [f"Compared with {conclusion.baseline}"]
+    elif conclusion.found:
+        heads[0], _, rivals = heads[0].removeprefix(f"{badge}: ").removeprefix("Baseline: ").partition(" (")
     counts = iter(_counts(analysis) if len(analysis.settings) > MOST_NAMED_ROWS else [""] * len(lines))
     said = [(line[1], next(counts) or re.sub(r" {2,}", " ", line[2])) for line in lines if line]
+    said += [(name, text) for name, _, text in rows]
     if better:
         better.sort(key=lambda row: -abs(row.difference or 0.0))
         said.insert(0, ("options that matter", "; ".join(f"{row.name} {row.verdict} {row.text}" for row in better)))
     step = conclusion.next_step
-    return Verdict(badge, look, heads, rivals, said, f"{step.action[:1].upper()}{step.action[1:]}", step.command)
+    return Verdict(
+        badge,
+        look,
+        heads,
+        f"({rivals}" if rivals else "",
+        said,
+        f"{step.action[:1].upper()}{step.action[1:]}",
+        step.command,
+    )
 
 
 def _counts(analysis: Analysis) -> Iterator[str]:
@@ -197,6 +211,10 @@ class Plot:
         return any(row.judged is not None for row in self.rows)
 
     @property
+    def has_verdict(self) -> bool:
+        return any(row.verdict for row in self.rows)
+
+    @property
     def is_low(self) -> bool:
         return len(self.rows) > MOST_NAMED_ROWS
 
@@ -227,23 +245,26 @@ def plot_of(contest: ComparisonInput, analysis: Analysis, ranked: Sequence[str])
     k = conclusion.found.k if conclusion.found else None
     reference = analysis.procedure.baseline or (conclusion.top[0] if conclusion.top else "")
     selection = analysis.selection
-    is_alone = conclusion.kind == "one setting"
+    is_of_means = conclusion.kind in _UNCOMPARED
     is_low = len(shown) > MOST_NAMED_ROWS
     most = _FEW_TICKS if is_low else _MOST_TICKS
     extreme = "highest" if contest.sign(conclusion.metric) > 0 else "lowest"
     called = f"the {'baseline' if analysis.procedure.baseline else extreme}" if is_low and reference else reference
-    about = f"mean {conclusion.metric}" if is_alone else f"difference in {conclusion.metric}"
-    about += f" from {called}" if called and not (is_alone or contest.are_pairs_by_name) else ""
+    about = f"mean {conclusion.metric}" if is_of_means else f"difference in {conclusion.metric}"
+    about += f" from {called}" if called and not (is_of_means or contest.are_pairs_by_name) else ""
+    axis = axis_over(ends or [0.1, -0.1], most)
+    if is_of_means and max(ends, default=0.0) <= 1:
+        axis = Axis(0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
     return Plot(
-        heading=f"Each setting against {called}" if reference and not is_alone else "The settings",
+        heading=f"Each setting against {called}" if reference and not is_of_means else "The means",
         shared=shared,
         options=[option_name(name) for name in options] if is_low else [],
         counts=f"finds an answer in the first {k}" if k else "",
         metric=conclusion.metric,
         cost=f"tokens in the first {k or parse_metric(conclusion.metric).k}" if any(row.cost for row in rows) else "",
         about=about,
-        axis=Axis(0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]) if is_alone else axis_over(ends or [0.1, -0.1], most),
-        margin=0.0 if is_alone else analysis.procedure.margin,
+        axis=axis,
+        margin=0.0 if is_of_means else analysis.procedure.margin,
         rows=shown,
         left_out=len(rows) - len(shown),
         notes=[f"{selection.sentence}."] if selection and selection.corrected is not None else [],
@@ -277,12 +298,13 @@ def _row(
         "mean": "-" if mean is None or mean.mean is None else f"{mean.mean:.{digits}f}",
         "judged": None if judged is None else round(100 * judged),
     }  # fmt: skip
-    if conclusion.kind == "one setting":
+    if conclusion.kind in _UNCOMPARED:
         values = contest.scores(conclusion.metric).values[contest.place(setting.name)]
-        ends = mean_interval(values[values == values], 0.05, conclusion.metric)
+        is_known = conclusion.kind == "one setting"
+        ends = mean_interval(values[values == values], 0.05, conclusion.metric) if is_known else None
         said = f"mean {row['mean']}" + (f", 95% CI {ends[0]:.{digits}f} to {ends[1]:.{digits}f}" if ends else "")
         difference = mean.mean if mean else None
-        return Row(**row | {"mark": "open", "difference": difference, "interval": ends}, verdict="", said=said)
+        return Row(**row | {"mark": "none", "difference": difference, "interval": ends}, verdict="", said=said)
     if part is None:
         is_top = setting.name in conclusion.top or setting.name == analysis.procedure.baseline
         word = {"best": "best", "leading": "leading", "baseline": "baseline"}.get(conclusion.kind, "highest")
@@ -304,8 +326,6 @@ def _row(
         if (scenario.setting, scenario.baseline) == (part.setting, part.baseline) and scenario.low is not None:
             row["scenario"] = (scenario.low, scenario.high)
             said += f"; with labels, scenarios {minus(signed(scenario.low, n))} to {minus(signed(scenario.high, n))}"
-    if conclusion.kind == "no ranking yet":
-        return Row(**row | {"mark": "none", "interval": None, "scenario": None}, verdict="", said=change)
     row["text"] = change if part.difference and part.verdict != "identical" else ""
     return Row(**row, verdict=verdict, said=said)
 
@@ -390,7 +410,7 @@ def _chunk_words(chunker: Mapping[str, Any]) -> str:
 
 
 def effects_of(effects: EffectsPart, sign: int, margin: float, level: float) -> Plot:
-    """What each option of a sweep does: a row for each level, compared with its reference."""
+    """The effects of the options of a sweep: a row for each level, compared with its reference."""
     rows = []
     for effect in effects.effects:
         name = f"{option_name(effect.levels.parameter)}: "
