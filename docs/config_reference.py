@@ -43,8 +43,9 @@ evaluators: {primary_metric: ndcg@10}
 - Unknown keys are errors.
 
 Editors with a YAML language server complete and check a config whose first line is
-`# yaml-language-server: $schema=experiment.schema.json`. `ragtrial init` writes both; `ragtrial schema config -o FILE`
-writes the schema alone. `ragtrial explain chunker.size` explains a key in the terminal, `ragtrial explain recursive`
+`# yaml-language-server: $schema=experiment.schema.json`.
+`ragtrial schema config -o experiment.schema.json` writes that file.
+`ragtrial explain chunker.size` explains a key in the terminal, `ragtrial explain recursive`
 all keys of a kind.
 
 ## Sample configs

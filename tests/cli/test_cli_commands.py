@@ -88,7 +88,7 @@ def test_init_with_own_documents_and_questions_runs_as_it_is(tmp_path: Path, cap
     )
     made = ragtrial(capsys, "init", "trial", "--corpus", "my notes", "--labels", "mine.csv", "--json")
     assert made.code == 0, made.err
-    names = ("experiment.yaml", "experiment.schema.json", "prompt_queries.json")
+    names = ("experiment.yaml", "prompt_queries.json")
     assert made.json["wrote"] == [f"trial/{name}" for name in names]
     assert made.json["labels"]["counts"] == {"exact": 2, "lost": 1}
     config = load_config("trial/experiment.yaml")

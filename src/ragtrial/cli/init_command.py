@@ -15,7 +15,6 @@ from ragtrial.cli.demo_command import sample_files
 from ragtrial.cli.labels_command import EMPTY, check_corpus, documents_of, write_converted
 from ragtrial.cli.options import CONFIG_NAME, argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal, save
-from ragtrial.config import reference
 from ragtrial.errors import Fault, InputError, counted
 from ragtrial.labelling.importers import base, converting
 
@@ -46,7 +45,6 @@ def command(
     root = None if corpus is None else check_corpus(corpus)
     files = {
         CONFIG_NAME: (_START / CONFIG_NAME).read_text("utf-8"),
-        "experiment.schema.json": json.dumps(reference.config_schema(), indent=2, ensure_ascii=False) + "\n",
         **({} if corpus else _support() if example else _small()),
     }
     names = [*files, *([_LABELS] if labels else ())]
