@@ -173,10 +173,11 @@ def test_a_file_that_cannot_be_read_is_told(convert: Conversions, content: objec
 
 
 TRIED = (
-    "Tried: chunking-evaluation (rows with `references`); kirchhoff (an object with the list `queries`); llamaindex "
-    "(an object with `queries`, `corpus` and `relevant_docs`, or with the list `examples`); squad (an object with the "
-    "list `data`, or rows with `context` and `answers`); rows (rows with `question` or `query`, and `quote`, "
-    "`passage`, `context`, `answer` or `doc`; or questions alone)."
+    "Tried: chunking-evaluation (rows with `references`); haystack (rows, or an object `inputs` of lists, with "
+    "`ground_truth_documents`, `ground_truth_contexts`, `expected_documents` or `relevant_documents`); kirchhoff (an "
+    "object with the list `queries`); llamaindex (an object with `queries`, `corpus` and `relevant_docs`, or with the "
+    "list `examples`); squad (an object with the list `data`, or rows with `context` and `answers`); rows (rows with "
+    "`question` or `query`, and `quote`, `passage`, `context`, `answer` or `doc`; or questions alone)."
 )
 
 

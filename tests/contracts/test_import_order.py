@@ -51,9 +51,9 @@ ADAPTED = {"integrations/haystack.py": {"haystack"}}
 """A module that makes classes for another framework needs it when it is imported; nothing else imports the module."""
 MOST_LINES = 600
 """Of a file, with everything."""
-MOST_CODE = 38_200
+MOST_CODE = 38_300
 """Lines of code of the package: without blank lines, comments and docstrings. New features raise it on purpose."""
-MOST_FILES = 270
+MOST_FILES = 275
 
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
 

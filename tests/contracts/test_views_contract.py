@@ -95,13 +95,13 @@ def test_its_part_is_in_the_json_and_null_where_it_was_not_asked_for(small: Path
 def test_its_section_is_on_the_page(small: Path, capsys: Capture) -> None:
     assert ragtrial(capsys, "report", "small", "-o", "page.html").code == 0
     page = Path("page.html").read_text("utf-8")
-    (section,) = re.findall(r"<section id=\"counts\"><h2>Counted &lt;here&gt;</h2>.*?</section>", page, re.DOTALL)
-    assert "<caption><span>What was counted</span></caption>" in section
-    assert '<td class="name">all</td><td class="number">12</td>' in section
-    assert '<p class="soft">in all</p>' in section
+    (part,) = re.findall(r"<details><summary><b>Counted &lt;here&gt;</b>.*?</details>\n", page, re.DOTALL)
+    assert "<span>What was counted</span></summary>" in part
+    assert '<td class="name">all</td><td class="number">12</td>' in part
+    assert '<p class="mute">in all</p>' in part
     assert "<li>somebody counted.</li>" in page
-    headings = re.findall(r"<h2>(.*?)</h2>", page)
-    assert headings.index("Counted &lt;here&gt;") == headings.index("Quality against cost") - 1
+    headings = re.findall(r"<summary><b>(.*?)</b>", page)
+    assert headings.index("Comparisons") < headings.index("Counted &lt;here&gt;")
 
 
 def test_its_summary_is_in_the_files_for_continuous_integration(small: Path, capsys: Capture) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from haystack import Document
 
-from foreign_labels import DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, corpus, written
+from foreign_labels import DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, corpus, lines, written
 from ragtrial.labelling.importers.base import IMPORTERS
 from small_experiment import ragtrial
 
@@ -32,6 +33,10 @@ FILES: dict[str, tuple[str, Any]] = {
         {"queries": {"a": "?"}, "corpus": {"n": WHITE}, "relevant_docs": {"a": ["n"]}, "mode": "text"},
     ),
     "rag_dataset.json": ("llamaindex", {"examples": [{"query": "?", "reference_contexts": [WHITE]}]}),
+    "haystack.jsonl": (
+        "haystack",
+        lines([{"question": "?", "ground_truth_documents": [Document(content=WHITE).to_dict()]}]),
+    ),
     "dev-v2.0.json": (
         "squad",
         {

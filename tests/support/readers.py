@@ -38,7 +38,6 @@ sweep:
   matrix: {chunker.size: {range: [100, 300, 100]}, retrievers.dense.top_k: [5, 10]}
   include: [{chunker.size: 50, chunker.overlap: 10}]
   exclude: [{chunker.size: 300, retrievers.dense.top_k: 5}]
-  name: "{retriever}-{chunker.size}-{retrievers.dense.top_k}"
 """
 CHUNKED = CONFIG.replace("kind: document", "kind: recursive, unit: characters")
 QUESTION = {"question": "How long?", "context": "Six months.", "answer": "Six months"}

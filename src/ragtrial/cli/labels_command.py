@@ -28,7 +28,7 @@ from ragtrial.runs import streams
 from ragtrial.views.table import Table
 
 _SIMILARITY = click.FloatRange(0, 1, min_open=True)
-_FORMATS = click.Choice(["kirchhoff", "llamaindex", "squad", "chunking-evaluation", "rows"])
+_FORMATS = click.Choice(["kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows"])
 _LISTED = 20
 _MOST_DOCUMENTS = 5
 _ACTIONS = (
@@ -163,6 +163,7 @@ def convert_labels(
     FILE may be, and is recognised by what it holds:
       kirchhoff            {"queries": [{"id", "text", "relevant_docs": [{"doc": a passage or an id}]}]}
       llamaindex           EmbeddingQAFinetuneDataset or LabelledRagDataset
+      haystack             questions with ground truth documents, in rows or as an evaluation's inputs
       squad                SQuAD 1.1 or 2.0
       chunking-evaluation  questions_df.csv, or its rows in JSON
       rows                 JSON lines or CSV with a question and a passage (quote, passage, context, answer)

@@ -181,8 +181,14 @@ class _Rescoring:
 
     @cached_property
     def settings(self) -> dict[str, Setting]:
-        """The settings of the config, by name."""
-        return {setting.name: setting for setting in settings_of(self.config)[0]}
+        """The settings of the config, by name. Raises ReportError if the report has others, as an edited one may."""
+        settings = {setting.name: setting for setting in settings_of(self.config)[0]}
+        if strange := [part.name for part in self.report.settings if part.name not in settings]:
+            raise ReportError(
+                f"run {self.report.run_id} has the settings {listed(strange, 3)}, which its own config does not make. "
+                "Run the experiment again."
+            )
+        return settings
 
     @cached_property
     def stored(self) -> list[StoredSetting]:

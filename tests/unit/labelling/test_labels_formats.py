@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from haystack import Document
+from haystack.evaluation import EvaluationRunResult
 
-from foreign_labels import DOCUMENTS, FAQ, LIGHTS, RED, RESET, TWICE, WHITE, Conversions, label, lines
+from foreign_labels import BOTH, DOCUMENTS, FAQ, LIGHTS, RED, RESET, TWICE, WHITE, Conversions, label, lines
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.records import Question
 
@@ -102,6 +104,55 @@ def test_llamaindex_pairs_without_partners_are_all_named(convert: Conversions) -
         ":1:124: relevant_docs.a[1] is 'm', which is no id in `corpus`.",
         ":1:135: relevant_docs.b has the id of no question in `queries`.",
     ]
+
+
+# Haystack
+
+
+@pytest.mark.parametrize("flatten", [True, False])
+@pytest.mark.parametrize("name", ["ground_truth_documents", "relevant_documents", "documents"])
+def test_haystacks_documents_are_read_from_rows(convert: Conversions, flatten: bool, name: str) -> None:
+    documents = [Document(content=WHITE, meta={"file_path": "kept/elsewhere/reset.md"}), Document(content=RED)]
+    row = {"question": "white?", name: [one.to_dict(flatten=flatten) for one in documents]}
+    expected = only("q1", "white?", label("hub/reset.md", WHITE), label("hub/lights.md", RED))
+    for content in ([row], lines([row])):
+        assert convert.answer(content)["format"] == "haystack"
+        assert convert.rows(content) == expected
+
+
+def test_haystacks_meta_decides_between_documents_that_have_the_same_text(convert: Conversions) -> None:
+    def rows(meta: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"question": "?", "ground_truth_documents": [Document(content=BOTH, meta=meta).to_dict()]}]
+
+    assert convert.rows(rows({"file_path": "/data/faq.txt"})) == only("q1", "?", label("faq.txt", BOTH))
+    both = only("q1", "?", label("faq.txt", BOTH), label("hub/lights.md", BOTH))
+    assert convert.rows(rows({})) == both
+    assert convert.rows(rows({"file_path": "unknown.md"})) == both
+
+
+def test_haystacks_evaluation_inputs_are_read_as_lists_side_by_side(convert: Conversions) -> None:
+    documents = [[Document(content=WHITE)], [Document(content=RED)]]
+    ran = EvaluationRunResult(
+        "run",
+        inputs={"question": ["white?", "red?"], "ground_truth_documents": documents},
+        results={"mrr": {"score": 1.0, "individual_scores": [1.0, 1.0]}},
+    )
+    as_dicts = [[one.to_dict() for one in of_question] for of_question in documents]
+    expected = [
+        *only("q1", "white?", label("hub/reset.md", WHITE)),
+        *only("q2", "red?", label("hub/lights.md", RED)),
+    ]
+    report = ran.detailed_report(output_format="json")
+    assert isinstance(report, dict)
+    assert convert.rows({**report, "ground_truth_documents": as_dicts}) == expected
+    assert convert.rows({"inputs": {**ran.inputs, "ground_truth_documents": as_dicts}}) == expected
+    texts = [[one.content for one in of_question] for of_question in documents]
+    assert convert.rows({"inputs": {"questions": ["white?", "red?"], "ground_truth_contexts": texts}}) == expected
+
+
+def test_haystacks_lists_must_be_equally_long(convert: Conversions) -> None:
+    inputs = {"query": ["a", "b"], "ground_truth_contexts": [[WHITE]]}
+    assert convert.faults({"inputs": inputs}) == [":1:12: inputs has 2 questions and relevant documents of 1."]
 
 
 # SQuAD
@@ -217,6 +268,11 @@ def test_a_title_is_not_taken_off_outside_the_document_that_is_named(convert: Co
     row = {"question": "?", "quote": f"Reset the hub\n{WHITE}"}
     assert convert.hows([{**row, "doc": "reset"}]) == ["title"]
     assert convert.hows([{**row, "doc": "lights"}], "--skip-lost") == ["lost"]
+
+
+def test_a_file_that_haystack_notes_is_no_claim(convert: Conversions) -> None:
+    document = Document(content=RED, meta={"file_path": "faq.txt"}).to_dict()
+    assert convert.hows([{"question": "?", "ground_truth_documents": [document]}]) == ["exact"]
 
 
 # chunking_evaluation
@@ -410,3 +466,10 @@ def test_a_question_without_an_answer_is_unlabelled_unless_it_is_said_to_have_no
     (row,) = convert.rows(content, *options)
     assert row["relevant_docs"] == []
     assert row.get("tags", []) == tags
+
+
+@pytest.mark.parametrize(("score", "grade"), [(3.0, 3), (2, 2), (0, 0), (None, 1)])
+def test_whole_scores_of_haystacks_ground_truth_are_the_grades(convert: Conversions, score: Any, grade: int) -> None:
+    document = {**Document(content=RED, id="a").to_dict(flatten=False), "score": score}
+    rows = convert.rows([{"question": "red?", "ground_truth_documents": [document]}])
+    assert [one["relevance"] for one in rows[0]["relevant_docs"]] == [grade]

@@ -20,6 +20,7 @@ from ragtrial.errors import LabelsError
 from ragtrial.labelling.importers.base import IMPORTERS, read_labels
 from ragtrial.labelling.importers.converting import as_json, convert, lost_faults, report_row
 
+DOCUMENT = {"content": WHITE, "meta": {"file_path": "reset.md"}}
 ANSWER = {"text": "red", "answer_start": 39}
 OWN = {"doc": "hub/reset.md", "relevance": 1, "quote": WHITE, "start": 50, "end": 94, "text_hash": "0" * 16}
 GOOD: list[Any] = [
@@ -29,6 +30,8 @@ GOOD: list[Any] = [
     {"data": [{"paragraphs": [{"context": LIGHTS, "qas": [{"id": "a", "question": "?", "answers": [ANSWER]}]}]}]},
     [{"id": "a", "question": "?", "context": LIGHTS, "answers": {"text": ["red"], "answer_start": [39]}}],
     [{"question": "?", "references": [{"content": RED, "start_index": 37}], "corpus_id": "lights", "query_id": "x"}],
+    [{"question": "?", "ground_truth_documents": [DOCUMENT, RED]}],
+    {"inputs": {"question": ["?"], "ground_truth_documents": [[DOCUMENT]]}},
     [{"question": "?", "quote": RED, "doc": "lights.md", "start": 37, "relevance": 2, "tags": "a b"}],
 ]
 BAD: list[Any] = [

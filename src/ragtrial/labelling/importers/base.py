@@ -248,7 +248,8 @@ class ImportedAnswer:
     """One known good answer, not located yet.
 
     ``passage`` is its text; without it the label is the document ``doc``, or its characters ``start`` to ``end`` if the
-    text has the hash ``text_hash``. ``doc`` is the file's name for the document, or empty. With ``may_be_passage``,
+    text has the hash ``text_hash``. ``doc`` is the file's name for the document, or empty; without ``doc_is_known`` it
+    only helps to choose among places. With ``may_be_passage``,
     ``doc`` is a name or a passage. ``start`` is the first character of the passage in the document or in ``context``,
     the paragraph around the passage. ``note`` explains a choice of the importer.
     """
@@ -262,6 +263,7 @@ class ImportedAnswer:
     text_hash: str = ""
     context: str = ""
     may_be_passage: bool = False
+    doc_is_known: bool = True
     note: str = ""
 
 

@@ -174,7 +174,7 @@ def _narrow(label: PlacedLabel, library: Library) -> None:
         passage = normalised(answer.passage)
         places = tuple(_widened(meant, passage, library) for meant in _meant(label, answer.start))
         label.located = replace(label.located, places=places)
-    if label.places and answer.passage and answer.doc:
+    if label.places and answer.doc_is_known and answer.passage and answer.doc:
         if label.named is None:
             label.move(f"the corpus has no document {answer.doc!r}")
         elif all(meant.document != label.named for meant in label.places):
