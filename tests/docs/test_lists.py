@@ -45,4 +45,5 @@ def test_a_table_has_a_row_for_every_name(root: Path, page: str, start: str, nam
 def test_the_config_of_an_executor_is_valid(root: Path, executor: type[ProcessExecutor | RayExecutor]) -> None:
     page = (root / "docs" / "executors.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    executor.model_validate(yaml.safe_load(blocks[EXECUTORS.index(executor)])["executor"])
+    written = yaml.safe_load(blocks[EXECUTORS.index(executor)])["executor"]
+    assert executor.model_validate(written).workers == written["workers"]

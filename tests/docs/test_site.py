@@ -79,7 +79,7 @@ def test_the_example_of_a_kind_is_valid(heading: str, example: str) -> None:
         kind = heading.split()[0]
         address = {"url": "postgresql://localhost/app"} if kind == "pgvector" else {}
         config["store"] = {"kind": kind, key: value, **address}
-    ExperimentConfig.model_validate(config)
+    assert ExperimentConfig.model_validate(config).experiment == "e"
 
 
 def test_every_kind_has_an_example() -> None:

@@ -149,6 +149,17 @@ class NextStepPart(Part):
         return f"Next: {self.action}: {self.command}"
 
 
+class VerdictLinePart(Part):
+    """Settings with one verdict, best mean first. ``label`` and ``detail`` are the words around their names."""
+
+    label: str
+    settings: list[str]
+    detail: str
+    """The difference and its interval; empty for several settings, and where all scores are equal."""
+
+    depends_on_unjudged: bool
+
+
 class ConclusionPart(Part):
     """The conclusion from the comparisons by the primary metric."""
 
@@ -175,6 +186,9 @@ class ConclusionPart(Part):
 
     verdicts: dict[Verdict, list[str]]
     """For each verdict the settings that have it, compared with the baseline or else with ``top``, best mean first."""
+
+    lines: list[VerdictLinePart]
+    """The lines of the verdicts, as they are among ``sentences``."""
 
     depends_on_unjudged: list[str]
     """Settings whose verdict, better, worse or no worse, holds with the current labels: labels of hits that have none

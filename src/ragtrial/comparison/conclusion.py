@@ -22,6 +22,7 @@ from ragtrial.comparison.comparison_parts import (
     NextStepPart,
     ProcedurePart,
     Verdict,
+    VerdictLinePart,
 )
 from ragtrial.comparison.evidence import could_be_labelled
 from ragtrial.comparison.number_text import digits_of, percent, signed
@@ -110,6 +111,7 @@ def conclude(
         scored=inputs.scored_queries(),
         found=drawn.found,
         verdicts={verdict: names for verdict in _ORDER if (names := drawn.named(verdict))},
+        lines=drawn.verdict_lines(),
         depends_on_unjudged=unclear,
         next_step=step,
         sentences=[*drawn.lines(), step.sentence],
@@ -187,7 +189,11 @@ class _Conclusion:
         extreme = "highest" if self.sign > 0 else "lowest"
         head = _HEADS.get(kind, f"No setting is shown to be better; {extreme}: ")
         yield f"{head}{text}, {self.inputs.primary} {score}{self.counts(names)}"
-        yield from self.verdict_lines()
+        groups = self.verdict_lines()
+        width = max((len(group.label) for group in groups), default=0)
+        for group in groups:
+            ending = "   with the current labels" if group.depends_on_unjudged else ""
+            yield f"  {group.label:<{width}}  {listed(group.settings, MOST_NAMED)}{group.detail}{ending}"
 
     def counts(self, names: Sequence[str]) -> str:
         """How often the first of ``names`` finds an answer, and in brackets the next setting and the last."""
@@ -198,7 +204,10 @@ class _Conclusion:
         rivals = ", ".join(f"{name} {counts[name]:,}" for name in dict.fromkeys([*others[:1], *others[-1:]]))
         return f": {finds} {_answers(self.found, names[0])}" + (f" ({rivals})" if rivals else "")
 
-    def verdict_lines(self) -> Iterator[str]:
+    def verdict_lines(self) -> list[VerdictLinePart]:
+        """The settings of each verdict; those whose verdict holds with the current labels only are apart."""
+        if self.kind in ("no ranking yet", "two runs"):
+            return []
         margin = f"{self.procedure.margin:g}"
         no_worse: dict[Verdict, str] = {
             "no worse": f"no worse within {margin}",
@@ -210,16 +219,17 @@ class _Conclusion:
         if self.baseline is not None:
             labels = {"better": "better", **no_worse, "identical": "identical", "worse": "worse"}
             labels["worse within the margin"] = f"worse, within {margin}"
-        groups = [
-            (label, names, ending)
+        return [
+            VerdictLinePart(
+                label=label,
+                settings=names,
+                detail=self.difference(self.shown[names[0]]) if len(names) == 1 else "",
+                depends_on_unjudged=is_unclear,
+            )
             for verdict, label in labels.items()
-            for is_unclear, ending in ((False, ""), (True, "   with the current labels"))
+            for is_unclear in (False, True)
             if (names := [name for name in self.named(verdict) if (name in self.unclear) == is_unclear])
         ]
-        width = max((len(label) for label, _, _ in groups), default=0)
-        for label, names, ending in groups:
-            detail = self.difference(self.shown[names[0]]) if len(names) == 1 else ""
-            yield f"  {label:<{width}}  {listed(names, MOST_NAMED)}{detail}{ending}"
 
     def difference(self, part: ComparisonPart) -> str:
         """`` (+0.049, 95% CI -0.023 to +0.122)``; nothing where they are equal.

@@ -132,7 +132,8 @@ def _failure(setting: str, error: Exception) -> FailurePart:
         return FailurePart(name=setting, error=str(error))
     summary = without_secrets(f"it broke ({type(error).__name__}: {error})")
     if isinstance(error, ModuleNotFoundError) and error.name:
-        package = error.name.partition(".")[0]
-        summary = f"the package {package} is not installed; `pip install {package.replace('_', '-')}` adds it"
+        summary = (
+            f"there is no module {error.name} here; install its package, or put its file where Python looks for it"
+        )
     details = without_secrets("".join(traceback.format_exception(error)))
     return FailurePart(name=setting, error=summary, details=details)

@@ -247,7 +247,7 @@ def test_a_collection_that_does_not_fit_is_refused_with_the_likely_cause(
 def test_what_does_not_matter_is_let_through(tmp_path: Path, database: Path) -> None:
     for number, (collection, more) in enumerate([({"name": "other", "check": False}, {}), ({}, {"normalize": True})]):
         made = experiment(tmp_path / str(number), {"path": str(database), **collection}, **more)  # type: ignore[arg-type]
-        Run.prepare(made.config())
+        assert [setting.name for setting in Run.prepare(made.config()).settings] == ["prod"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import numpy as np
 from ragtrial.cache.untrusted import plain
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, judged_share
 from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.comparison.number_text import percent
 from ragtrial.errors import listed
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.model import Report
@@ -182,11 +183,13 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         script=script,
         blocks=blocks,
         comparison=analysis,
+        better=conclusion.better,
         verdict=verdict_of(analysis, effects),
         caveats=_caveats(analysis, contest),
         plot=plot_of(contest, analysis, ranked),
         effects=effects,
         meanings=KEY,
+        level=percent(procedure.confidence),
         failing=failing_questions(shown, found, setting) if conclusion.scored.scored else [],
         failing_setting=setting if len(ranked) <= MOST_NAMED_ROWS else "the setting on top",
         heading=heading(analysis) if rows else "",

@@ -10,7 +10,8 @@ from typing import Any
 
 from ragtrial.comparison.comparing import judged_share
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
-from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionKind
+from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionKind, VerdictLinePart
+from ragtrial.comparison.conclusion import MOST_NAMED
 from ragtrial.comparison.evidence import verdict_of_claim
 from ragtrial.comparison.number_text import digits_of, percent, signed
 from ragtrial.comparison.statistics.estimates import mean_interval
@@ -50,8 +51,8 @@ _MARKS = {
     "better": "good", "worse": "worse", "worse within the margin": "worse", "no worse": "same", "inconclusive": "open",
 }  # fmt: skip
 KEY = {
-    "worse": "95% CI on the worse side of 0: worse",
-    "good": "95% CI on the better side of 0: better",
+    "worse": "CI on the worse side of 0: worse",
+    "good": "CI on the better side of 0: better",
     "same": "no worse within the margin",
     "open": "CI across 0: inconclusive",
 }
@@ -81,19 +82,17 @@ def verdict_of(analysis: Analysis, effects: Plot | None) -> Verdict:
     better = [row for row in effects.rows if row.mark in ("good", "worse")] if effects else []
     if conclusion.kind == "nothing shown" and better:
         badge = "No best setting"
-    lines = [re.fullmatch(r" {2}(\S.*?) {2,}(.*)", line) for line in conclusion.sentences[:-1]]
-    heads = [text for text, line in zip(conclusion.sentences, lines, strict=False) if line is None]
-    rows, rivals = [], ""
+    heads = conclusion.sentences[: -1 - len(conclusion.lines)]
+    heads[0] = heads[0].removeprefix(f"{badge}: ").removeprefix("Baseline: ")
+    said, rivals = [_line(analysis, line) for line in conclusion.lines], ""
     if conclusion.kind == "two runs":
-        rows, heads = [line.partition(": ") for line in heads], [f"Compared with {conclusion.baseline}"]
+        said = [(name, text) for name, _, text in (head.partition(": ") for head in heads)]
+        heads = [f"Compared with {conclusion.baseline}"]
     elif conclusion.found:
-        heads[0], _, rivals = heads[0].removeprefix(f"{badge}: ").removeprefix("Baseline: ").partition(" (")
-    counts = iter(_counts(analysis) if len(analysis.settings) > MOST_NAMED_ROWS else [""] * len(lines))
-    said = [(line[1], next(counts) or re.sub(r" {2,}", " ", line[2])) for line in lines if line]
-    said += [(name, text) for name, _, text in rows]
+        heads[0], _, rivals = heads[0].partition(" (")
     if better:
         better.sort(key=lambda row: -abs(row.difference or 0.0))
-        said.insert(0, ("options that matter", "; ".join(f"{row.name} {row.verdict} {row.text}" for row in better)))
+        said.insert(0, ("options with an effect", "; ".join(f"{row.name} {row.verdict} {row.text}" for row in better)))
     step = conclusion.next_step
     return Verdict(
         badge,
@@ -106,22 +105,23 @@ def verdict_of(analysis: Analysis, effects: Plot | None) -> Verdict:
     )
 
 
-def _counts(analysis: Analysis) -> Iterator[str]:
-    """For each line of verdicts the number of its settings and the range of their differences.
+def _line(analysis: Analysis, line: VerdictLinePart) -> tuple[str, str]:
+    """The label of a line, and its settings; of many settings their number, and the range of their differences.
 
     A difference is the top setting less the other one; with a baseline, the setting less the baseline.
     """
+    ending = " with the current labels" if line.depends_on_unjudged else ""
+    if len(analysis.settings) <= MOST_NAMED_ROWS:
+        return line.label, f"{listed(line.settings, MOST_NAMED)}{line.detail}{ending}"
     sign = 1 if analysis.procedure.baseline else -1
     n, parts = analysis.conclusion.scored.scored, {part.setting: part for part in _parts(analysis)}
-    for verdict, names in analysis.conclusion.verdicts.items():
-        if verdict == "identical" and analysis.procedure.baseline is None:
-            continue  # they are on top
-        known = [parts[name].difference for name in names if name in parts]
-        differences = sorted(difference for difference in known if difference is not None)
-        ends = (differences[-1], differences[0]) if differences else ()
-        spread = dict.fromkeys(signed(sign * end, n) for end in ends)
-        which = f"all {len(names):,} others" if len(names) == len(parts) else counted(len(names), "setting")
-        yield f"{which} ({' to '.join(spread)})" if spread else which
+    known = [parts[name].difference for name in line.settings]
+    differences = sorted(difference for difference in known if difference is not None)
+    ends = (differences[-1], differences[0]) if differences else ()
+    spread = dict.fromkeys(signed(sign * end, n) for end in ends)
+    count = len(line.settings)
+    which = f"all {count:,} others" if count == len(parts) else counted(count, "setting")
+    return line.label, f"{which} ({' to '.join(spread)}){ending}" if spread else f"{which}{ending}"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,71 @@
+"""The top of the page says what the comparison shows: levels of intervals, directions, and every caution."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from contests import report_of
+from ragtrial.comparison.comparing import ComparisonOptions
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
+from ragtrial.comparison.comparison_parts import VerdictLinePart
+from ragtrial.comparison.statistics.samples import Procedure
+from ragtrial.report.model import write_folder
+from ragtrial.views.analysis import Analysis, analyse
+from ragtrial.views.page.verdict import MOST_NAMED_ROWS, axis_over, verdict_of
+
+QUICK = Procedure(flips=500)
+
+
+def analysed(folder: Path, settings: int, baseline: str | None = None) -> tuple[ComparisonInput, Analysis]:
+    """Settings of which each is a little worse than the one before, on 30 questions."""
+    random = np.random.default_rng(0)
+    hard = random.uniform(0.3, 0.7, 30)
+    values = {f"s{place:02}": list(hard - 0.01 * place + random.normal(0, 0.01, 30)) for place in range(settings)}
+    report = write_folder(report_of(values, "ndcg@3"), folder / "report", {}, [], {})
+    contest = input_of([report], ["ndcg@3"], baseline=baseline)
+    return contest, analyse(contest, ComparisonOptions(baseline, procedure=QUICK))
+
+
+def test_lines_of_few_settings_are_those_of_the_terminal(tmp_path: Path) -> None:
+    _, analysis = analysed(tmp_path, 5)
+    shown = verdict_of(analysis, None)
+    terminal = [re.sub(r" {2,}", " ", line.strip()) for line in analysis.conclusion.sentences[1:-1]]
+    assert [f"{label} {text}" for label, text in shown.lines] == terminal
+    assert f"{shown.badge}: {shown.headlines[0]}" == analysis.conclusion.sentences[0]
+
+
+@pytest.mark.parametrize("baseline", [None, "s05"])
+def test_lines_of_many_settings_count_each_once_and_keep_their_caution(tmp_path: Path, baseline: str | None) -> None:
+    _, analysis = analysed(tmp_path, MOST_NAMED_ROWS + 4, baseline)
+    lines = analysis.conclusion.lines
+    split = [
+        VerdictLinePart(label=line.label, settings=some, detail="", depends_on_unjudged=depends)
+        for line in lines
+        for some, depends in ((line.settings[:1], False), (line.settings[1:], True))
+        if some
+    ]
+    conclusion = analysis.conclusion.model_copy(update={
+        "lines": split,
+        "sentences": [analysis.conclusion.sentences[0], *["  a  b"] * len(split), analysis.conclusion.sentences[-1]],
+    })  # fmt: skip
+    shown = verdict_of(analysis.model_copy(update={"conclusion": conclusion}), None)
+    assert [label for label, _ in shown.lines] == [line.label for line in split]
+    counts = [int(match[1]) for _, text in shown.lines if (match := re.match(r"(?:all )?(\d+) ", text))]
+    assert sum(counts) == MOST_NAMED_ROWS + 3 == len(analysis.settings) - 1
+    assert ["with the current labels" in text for _, text in shown.lines] == [
+        line.depends_on_unjudged for line in split
+    ]
+
+
+@pytest.mark.parametrize("values", [[0.03, -0.2], [0.0], [-1e-4, 2e-4], [0.5], [12.0, -3.0]])
+def test_an_axis_has_all_values_and_0_between_at_most_eight_ticks(values: list[float]) -> None:
+    axis = axis_over(values)
+    assert axis.low <= min(0, *values)
+    assert axis.high >= max(0, *values)
+    assert 2 <= len(axis.ticks) <= 8
+    assert np.diff(axis.ticks) == pytest.approx(axis.ticks[1] - axis.ticks[0])
+    assert len(set(map(axis.label, axis.ticks))) == len(axis.ticks)
