@@ -24,18 +24,16 @@ _PASSAGE = 400
 
 @dataclass(frozen=True)
 class Text:
-    """A document with a passage of it; ``is_answer`` if the passage is the labelled one."""
+    """A document by its title, and a passage of it, or nothing."""
 
     title: str
     text: str
-    is_answer: bool = False
 
 
 @dataclass(frozen=True)
 class Failing:
     """A question, the answer that it should find, the first hit, and the ranks of the answer in words."""
 
-    id: str
     question: str
     answer: Text | None
     found: Text | None
@@ -76,7 +74,6 @@ def _failing(contest: ComparisonInput, found: FoundHits, texts: dict[str, Row], 
     if label is not None:
         ranks = _ranks(contest.names, [_rank(found, row, at, label, k) for at in range(len(found.settings))], k)
     return Failing(
-        id=query.id,
         question=query.text or query.id,
         answer=None if label is None else _answer(label, texts),
         found=None if not first else _beginning(found, texts, first[0]),
@@ -85,13 +82,13 @@ def _failing(contest: ComparisonInput, found: FoundHits, texts: dict[str, Row], 
 
 
 def _answer(label: JudgmentPart, texts: dict[str, Row]) -> Text:
-    """The labelled passage, from a hit that has it; the beginning of the document if no passage is labelled."""
+    """The document of the label, with the labelled passage if a hit has it."""
     rows = [text for text in texts.values() if text["doc"] == label.doc]
     for text in rows:
         for span in label.spans:
             if text["start"] <= span.start and span.end <= text["end"]:
                 passage = text["text"][span.start - text["start"] : span.end - text["start"]]
-                return Text(text["title"] or label.doc, _short(passage, _PASSAGE), is_answer=True)
+                return Text(text["title"] or label.doc, _short(passage, _PASSAGE))
     title = next((text["title"] for text in rows if text["title"]), "")
     return Text(title or label.doc, "")
 

@@ -376,7 +376,7 @@ def setting_words(setting: SettingPart) -> Iterator[str]:
 
 
 def _retriever_words(retriever: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
-    kind, inputs = str(retriever.get("kind", "run")), retriever.get("inputs") or retriever.get("of")
+    kind, inputs = str(retriever.get("kind", "run")), retriever.get("inputs")
     model = retriever.get("model") or (parameters.get("embedder") or {}).get("model") or ""
     model = str(model).rpartition("/")[2]
     named = {
