@@ -11,7 +11,7 @@ QUICK = $(PIP) 'pip>=25.1'
 # Where it is set, each of hundreds of processes would compile torch, transformers and Chroma for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick fuzz milvus lowest endpoints check format docs schemas picture report-picture clean
+.PHONY: demo test quick fuzz milvus lowest endpoints check format docs schemas picture report-picture dist clean
 
 # Compares dense search, BM25 and two fusions on the sample data, offline: the model's weights come as a package.
 demo: $(VENV)/.demo
@@ -79,6 +79,11 @@ picture: $(VENV)/.demo
 report-picture: $(VENV)/.dev
 	HF_HUB_OFFLINE=1 $(BIN)/python docs/report_picture.py
 
+# What is published, in dist/: the source distribution, this platform's wheel and one of Python alone, each installed in a
+# new environment and tried.
+dist: $(VENV)/.dev
+	$(BIN)/python tests/support/distribution.py
+
 NEEDED = pyproject.toml constraints/cpu.txt $(wildcard src/ragtrial/runs/compiled/*.[ch])
 
 $(VENV)/.demo: $(NEEDED)
@@ -96,4 +101,4 @@ $(VENV)/.dev: $(NEEDED)
 	@touch $(VENV)/.demo $@
 
 clean:
-	rm -rf $(VENV) .ragtrial configs/.ragtrial .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist .ragtrial configs/.ragtrial .pytest_cache .mypy_cache .ruff_cache .hypothesis
