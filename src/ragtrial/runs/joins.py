@@ -359,7 +359,8 @@ def _query_of(run: Run, row: int) -> int:
 
 # --- run files and qrels as TREC and MS MARCO write them
 
-BLOCK = 2**20
+BLOCK = 2**21
+"""Smaller blocks spend more time between them, larger ones need more memory for little."""
 _MOST = 2**31
 
 
