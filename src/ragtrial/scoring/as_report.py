@@ -30,10 +30,8 @@ from ragtrial.scoring.labels import labels_of_qrels
 from ragtrial.scoring.score_runs import RunScores, Scoring
 
 
-def write_score_report(
-    scoring: Scoring, given: RunInput, target: str | Path, others: Mapping[str, Any] | None = None
-) -> Report:
-    """Write the scored runs as a report in the new folder ``target``; ``others`` override fields of the report.
+def write_score_report(scoring: Scoring, given: RunInput, target: str | Path) -> Report:
+    """Write the scored runs as a report in the new folder ``target``.
 
     Raises InputError if ``target`` exists or a run came from standard input, which cannot be read again; RunError if
     it cannot be written.
@@ -52,7 +50,7 @@ def write_score_report(
     settings = [
         _setting(name, run, rankings[name], protocol.depth) for name, run in zip(names, scoring.runs, strict=True)
     ]
-    report = _report(scoring, settings, labels, given, folder.name).model_copy(update=others)
+    report = _report(scoring, settings, labels, given, folder.name)
     return write_new(report, folder, rankings, [], json.dumps(report.config, indent=1) + "\n")
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import (
     ConfigError,
     CorpusError,
-    CutoffError,
     Fault,
     InputError,
     LabelsError,
@@ -34,7 +33,7 @@ from ragtrial.errors import (
     listed,
 )
 from ragtrial.evaluation.context_sizes import ContextSizes, context_sizes
-from ragtrial.evaluation.metrics import parse_metric, parse_metrics
+from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.evaluation.metrics.base import Family
 from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.evaluation.spans import whole_warnings
@@ -49,10 +48,8 @@ from ragtrial.records import PromptQueries, ReportWarning
 from ragtrial.report.model import PARTS, Report, environment, new_run_id, write_report
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import QueryColumns, SettingPart
-from ragtrial.runs.inputs import RunInput
-from ragtrial.scoring.as_report import check_new, write_new, write_score_report
+from ragtrial.scoring.as_report import check_new, write_new
 from ragtrial.scoring.labels import ChosenLabels, choose_labels
-from ragtrial.scoring.score_runs import Protocol, score_given
 
 _OF_LABELS = {
     "few-judged", "tag-contradicts", "ties",
@@ -91,9 +88,10 @@ def rescore(
     if target is not None:
         check_new(Path(target))
     if is_of_given_runs(report):
-        if overrides or config_file:
-            raise InputError("--set and --config belong to experiments; a report of `ragtrial score` has no config.")
-        return rescore_given_runs(report, labels, metrics, target)
+        raise InputError(
+            f"run {report.run_id} was written by `ragtrial score`, which scores its rankings again: "
+            "ragtrial score LABELS REPORT -o FOLDER."
+        )
     if config_file is None and labels is not None and Path(labels).suffix in (".yaml", ".yml"):
         config_file = labels
     config = _config(report, overrides, metrics, None if config_file is None else load_config(config_file))
@@ -475,48 +473,6 @@ def config_with_documents(report: Report, config_file: str | Path) -> Experiment
     return config
 
 
-# --- reports of runs that other tools made
-
-
 def is_of_given_runs(report: Report) -> bool:
     """True if ``ragtrial score -o`` wrote the report."""
     return set(report.config) == {"score"}
-
-
-def rescore_given_runs(
-    report: Report, labels: str | Path | None, metrics: str | None, target: str | Path | None
-) -> Report:
-    """Score the rankings of a report of ``ragtrial score`` again, by its own rules, and write another report.
-
-    ``labels`` and ``metrics`` default to those in ``report``. Raises CutoffError for metrics that look deeper than
-    the kept rankings; InputError if unjudged hits were dropped from cut rankings, since hits further down are lost.
-    """
-    rules = report.config["score"]
-    chosen = choose_labels(report, labels)
-    protocol = _protocol(rules, metrics)
-    deep = [
-        str(metric) for metric in protocol.metrics if protocol.depth is not None and (metric.k or 0) > protocol.depth
-    ]
-    if metrics is not None and deep:
-        raise CutoffError(
-            f"{', '.join(deep)}: run {report.run_id} kept only the first {protocol.depth} hits (--depth)."
-        )
-    if protocol.judged_only and protocol.depth is not None and labels is not None:
-        raise InputError(
-            f"run {report.run_id} was scored with --judged-only and --depth {protocol.depth}: which hits would move up "
-            "by other labels was not kept. Score its runs again with `ragtrial score`."
-        )
-    given = RunInput(chosen.labels, (str(report.folder),))
-    scoring = score_given(given, protocol)
-    runs = tuple(replace(run, warnings=(*chosen.warnings, *run.warnings)) for run in scoring.runs)
-    sources = {"qrels": rules["qrels"] if labels is None else str(labels), "runs": rules["runs"]}
-    run_id = new_run_id(datetime.now(UTC))
-    folder = report.folder.with_name(f"{report.folder.name}-{run_id}") if target is None else Path(target)
-    others = {"run_id": run_id, "parent": report.run_id, "config": {"score": {**protocol.as_json(), **sources}}}
-    return write_score_report(replace(scoring, runs=runs), given, folder, others)
-
-
-def _protocol(rules: Mapping[str, Any], metrics: str | None) -> Protocol:
-    chosen = tuple(parse_metrics(rules["metrics"] if metrics is None else metrics))
-    names = [field.name for field in fields(Protocol) if field.name != "metrics" and field.name in rules]
-    return Protocol(chosen, **{name: rules[name] for name in names})

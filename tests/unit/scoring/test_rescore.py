@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from corpora import write_files
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
-from ragtrial.errors import ConfigError, CutoffError, InputError, LabelsError
+from ragtrial.errors import ConfigError, InputError, LabelsError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.rows import read_rows
 from ragtrial.scoring.rescore import DocumentsNotFoundError, rescore
+from scored_runs import scored_report
 from small_experiment import ragtrial
 
 SMOOTH = QUERIES[2]
@@ -327,47 +327,10 @@ def test_what_an_index_loses_by_new_labels_is_not_known_and_that_is_said(tmp_pat
     assert [one.code for one in again.warnings].count("audit-of-parent") == 1
 
 
-QRELS = "q1 0 d1 1\nq1 0 d2 0\nq2 0 d9 2\n"
-NEW_QRELS = "q1 0 d2 2\nq1 0 d3 1\nq2 0 d1 1\nq3 0 d1 1\n"
-RUN = "q1 Q0 d3 1 3.0 a\nq1 Q0 d2 2 2.0 a\nq1 Q0 d1 3 2.0 a\nq2 Q0 d1 1 1.0 a\nq2 Q0 d9 2 0.5 a\nq4 Q0 d1 1 1 a\n"
-
-
-def scored(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> Path:
-    write_files(folder, {"qrels.txt": QRELS, "new.txt": NEW_QRELS, "a.run": RUN})
-    arguments = ["score", str(folder / "qrels.txt"), str(folder / "a.run"), "-o", str(folder / "scored"), *options]
-    outcome = ragtrial(capsys, *arguments)
-    assert outcome.code == 0, outcome.err
-    return folder / "scored"
-
-
-@pytest.mark.parametrize("options", [(), ("--trec-compat",), ("--depth", "2"), ("--judged-only",)])
-def test_runs_of_other_tools_score_as_by_the_new_qrels(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
-) -> None:
-    report = load_report(scored(tmp_path, capsys, *options))
-    again = rescore(report, tmp_path / "new.txt")
-    assert again.parent == report.run_id
-    assert again.folder.parent == tmp_path
-    (tmp_path / "known.txt").write_text(NEW_QRELS.replace("q3 0 d1 1\n", ""))
-    arguments = ["score", str(tmp_path / "known.txt"), str(tmp_path / "a.run"), "-o", str(tmp_path / "fresh"), *options]
-    assert ragtrial(capsys, *arguments).code == 0
-    fresh = load_report(tmp_path / "fresh")
-    ours, theirs = again.settings[0], fresh.settings[0]
-    assert ours.scores == theirs.scores
-    assert ours.per_query == theirs.per_query
-    assert any(one.code == "not-ranked" for one in again.warnings)
-
-
-def test_what_was_cut_before_unjudged_hits_were_dropped_cannot_be_scored_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = load_report(scored(tmp_path, capsys, "--depth", "2", "--judged-only"))
-    with pytest.raises(InputError, match="which hits would move up by other labels was not kept"):
-        rescore(report, tmp_path / "new.txt")
-    with pytest.raises(CutoffError, match=r"ndcg@3: run .* kept only the first 2 hits"):
-        rescore(report, metrics="ndcg@3")
-    with pytest.raises(InputError, match="a report of `ragtrial score` has no config"):
-        rescore(report, overrides=["evaluators.relevance_threshold=2"])
+def test_a_report_of_scored_runs_names_the_command_that_scores_it_again(tmp_path: Path) -> None:
+    report = scored_report(tmp_path, {"q1": {"d1": 1}}, {"bm25": {"q1": "d1"}})
+    with pytest.raises(InputError, match=r"by `ragtrial score`, .*: ragtrial score LABELS REPORT -o FOLDER\."):
+        rescore(report, metrics="rr@1")
 
 
 def test_a_report_whose_rankings_are_gone_is_refused(tmp_path: Path) -> None:
