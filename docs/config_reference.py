@@ -70,7 +70,7 @@ Most of these run on the sample data. The last three need public data; rows say 
 | `hosted-embedder.yaml` | a hosted embedding model beside one of your own ([page](which-model.md)); needs a key |
 | `static-embedder.yaml` | a static model, the fast baseline, beside a transformer ([page](which-model.md)) |
 | `custom-embedder.yaml` | an embedding function in Python, beside a model |
-| `chunking_evaluation.yaml` | twelve chunkings on the data of chunking_evaluation |
+| `chunking_evaluation.yaml` | ten chunkings on the data of chunking_evaluation |
 | `beir.yaml` | a BEIR data set, scored as leaderboards do |
 | `stores-beir.yaml` | the same vectors in four stores, on a BEIR data set ([page](stores.md)) |
 """

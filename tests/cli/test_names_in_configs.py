@@ -124,8 +124,8 @@ KEYS = {
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        ("chunk_size", "size is an option of kind: cluster, code, fixed, markdown, recursive, "),
-        ("size", "That is an option of kind: cluster, code, fixed, markdown, recursive, "),
+        ("chunk_size", "size is an option of kind: code, fixed, markdown, recursive, "),
+        ("size", "That is an option of kind: code, fixed, markdown, recursive, "),
         ("chunk_overlap", "overlap is an option of kind: code, fixed, markdown, recursive, "),
     ],
 )

@@ -25,7 +25,7 @@ KINDS = CHUNKERS.names()
 SIZED = [name for name, kind in CHUNKERS.members() if issubclass(kind, SizedChunker)]
 UNITS = ("tokens", "characters", "words")
 
-LIMITED = [*SIZED, "cluster", "semantic"]
+LIMITED = [*SIZED, "semantic"]
 """Kinds whose chunks have a largest size, where one is given."""
 DECIDED_BY_SIZE = ["document", *SIZED]
 """Kinds that leave a text whole where it fits; the others have reasons of their own to cut it."""
@@ -76,8 +76,6 @@ def limited(kind: str, size: int, overlap: int = 0, unit: str = "characters") ->
     options: dict[str, object] = {"tokenizer": "words"} if unit == "words" else {"unit": unit}
     if kind in SIZED:
         options |= {"size": size, "overlap": overlap}
-    elif kind == "cluster":
-        options |= {"size": size, "piece": (size + 2) // 3}
     else:
         options = options | {"size": size} if kind in LIMITED else {}
     return chunker(kind, **options)
@@ -204,7 +202,7 @@ def test_a_kind_is_registered_under_its_own_name_and_says_what_it_needs(kind: st
     made = chunker(kind)
     assert made.kind == kind
     made.check()
-    assert (made.counted_by == "embedder") == (kind in SIZED or kind == "cluster")
+    assert (made.counted_by == "embedder") == (kind in SIZED)
     if kind in LIMITED:
         assert limited(kind, 90, 0, "tokens").counted_by == "embedder"
         assert limited(kind, 90, 0, "characters").counted_by == "characters"

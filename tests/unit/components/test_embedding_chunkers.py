@@ -19,9 +19,6 @@ from ragtrial.progress import Silent
 from small_experiment import ragtrial
 
 SEMANTIC = {"kind": "semantic", "threshold": "percentile", "amount": 50}
-CLUSTER = {"kind": "cluster", "size": 120, "piece": 40, "unit": "characters"}
-
-both = pytest.mark.parametrize("chunker", [SEMANTIC, CLUSTER], ids=["semantic", "cluster"])
 
 
 def corpus_in(experiment: Experiment, progress: Any = None) -> Corpus:
@@ -37,9 +34,8 @@ def spans(experiment: Experiment) -> list[tuple[str, int, int]]:
     return [(chunks.document_id(position), span.start, span.end) for position, span in enumerate(found)]
 
 
-@both
-def test_a_run_embeds_every_text_once_and_a_second_run_none(tmp_path: Path, chunker: dict[str, object]) -> None:
-    experiment = write_experiment(tmp_path, chunker=chunker)
+def test_a_run_embeds_every_text_once_and_a_second_run_none(tmp_path: Path) -> None:
+    experiment = write_experiment(tmp_path, chunker=SEMANTIC)
     report = run_experiment(experiment.config())
     embedded = experiment.embedded()
     assert len(embedded) == len(set(embedded))
@@ -48,14 +44,13 @@ def test_a_run_embeds_every_text_once_and_a_second_run_none(tmp_path: Path, chun
     assert experiment.embedded() == embedded
 
 
-@both
-def test_the_chunks_are_those_of_each_document_alone(tmp_path: Path, chunker: dict[str, object]) -> None:
+def test_the_chunks_are_those_of_each_document_alone(tmp_path: Path) -> None:
     """Titles count in the size; vectors of one document are not those of another."""
-    together = write_experiment(tmp_path / "together", chunker=chunker)
+    together = write_experiment(tmp_path / "together", chunker=SEMANTIC)
     found = spans(together)
     for name in sorted({name for name, _, _ in found}):
         text = (together.folder / "documents" / name).read_text()
-        alone = write_experiment(tmp_path / name.replace("/", "-"), documents={name: text}, chunker=chunker)
+        alone = write_experiment(tmp_path / name.replace("/", "-"), documents={name: text}, chunker=SEMANTIC)
         assert spans(alone) == [one for one in found if one[0] == name]
     assert len(found) > len({name for name, _, _ in found})
 
@@ -101,7 +96,7 @@ def test_a_run_that_is_killed_while_it_chunks_goes_on_where_it_was(tmp_path: Pat
 
 
 def test_an_embedder_that_fails_while_texts_are_cut_leaves_no_chunks(tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path, chunker=CLUSTER)
+    experiment = write_experiment(tmp_path, chunker=SEMANTIC)
     experiment.trouble("raise", after=5)
     with pytest.raises(RunError) as caught:
         run_experiment(experiment.config())
@@ -109,11 +104,8 @@ def test_an_embedder_that_fails_while_texts_are_cut_leaves_no_chunks(tmp_path: P
     assert not [kind for kind, _ in experiment.stages() if kind == "chunks"]
 
 
-@both
-def test_validate_and_prepare_embed_nothing(
-    tmp_path: Path, chunker: dict[str, object], capsys: pytest.CaptureFixture[str]
-) -> None:
-    experiment = write_experiment(tmp_path, queries=QUERIES[:3], chunker=chunker)
+def test_validate_and_prepare_embed_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    experiment = write_experiment(tmp_path, queries=QUERIES[:3], chunker=SEMANTIC)
     Run.prepare(experiment.config())
     outcome = ragtrial(capsys, "validate", experiment.file, "--strict")
     assert outcome.code == 0
@@ -130,11 +122,9 @@ def test_documents_with_nothing_to_embed_are_whole_and_an_empty_one_is_found_by_
         {"_id": "title", "title": "Only a title", "text": ""},
         {"_id": "one", "title": "", "text": "One sentence."},
     ]
-    for chunker in (SEMANTIC, CLUSTER):
-        folder = tmp_path / str(chunker["kind"])
-        queries = [{"id": "q", "text": "one", "relevant_docs": [{"doc": "one"}]}]
-        dataset = {"corpus": "corpus.jsonl", "queries": "prompt_queries.json"}
-        experiment = write_experiment(folder, queries=queries, chunker=chunker, dataset=dataset)
-        (folder / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
-        assert spans(experiment) == [("title", 0, 0), ("one", 0, 13)]
-        assert experiment.embedded() == []
+    queries = [{"id": "q", "text": "one", "relevant_docs": [{"doc": "one"}]}]
+    dataset = {"corpus": "corpus.jsonl", "queries": "prompt_queries.json"}
+    experiment = write_experiment(tmp_path, queries=queries, chunker=SEMANTIC, dataset=dataset)
+    (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)))
+    assert spans(experiment) == [("title", 0, 0), ("one", 0, 13)]
+    assert experiment.embedded() == []

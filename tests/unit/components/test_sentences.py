@@ -11,7 +11,6 @@ from hypothesis import given
 
 from ragtrial.components.chunkers import sentences as sentence_rules
 from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
-from ragtrial.components.chunkers.meaning import ClusterChunker
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.dataset.texts import normalised
 from text_strategies import document_texts
@@ -122,7 +121,7 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["sentence", "recursive", "markdown", "cluster"])
+@pytest.mark.parametrize("kind", ["sentence", "recursive", "markdown"])
 @pytest.mark.parametrize("written", SCRIPTS.values(), ids=SCRIPTS)
 def test_every_chunker_cuts_behind_the_marks_that_end_sentences_in_any_script(kind: str, written: str) -> None:
     """With room for one sentence and the space behind it, no chunk has two, and none begins or ends inside of one."""
@@ -130,11 +129,7 @@ def test_every_chunker_cuts_behind_the_marks_that_end_sentences_in_any_script(ki
     longest = max(map(len, written.split("|")))
     assert longest < min(len(one) + len(other) for one, other in pairwise(expected))
     ruler = LengthFunction(range(len(text)))
-    options = {"size": 99, "piece": longest} if kind == "cluster" else {"size": longest, "overlap": 0}
-    chunker = CHUNKERS[kind].model_validate({"kind": kind, "unit": "characters", **options})
-    if isinstance(chunker, ClusterChunker):
-        assert chunker.texts(text, ruler) == expected
-        return
+    chunker = CHUNKERS[kind].model_validate({"kind": kind, "unit": "characters", "size": longest, "overlap": 0})
     assert [text[span.start : span.end] for span in chunker.split(text, ruler)] == expected
 
 

@@ -41,11 +41,6 @@ WRONG: dict[str, list[tuple[dict[str, object], str]]] = {
         ({"target": 300, "size": 200}, "target is 300; it must be at most size (200)."),
         ({"target": 30, "amount": 5.0}, "target and amount are both given; target takes the place of amount."),
     ],
-    "cluster": [
-        ({"piece": 300}, "piece is 300; it must be at most size (200)."),
-        ({"size": 40}, "piece is 50; it must be at most size (40)."),
-        ({"overlap": 10}, "unknown key 'overlap'. Allowed here: kind, unit, tokenizer, measure, size, piece."),
-    ],
     "bm25": [
         ({"stemmer": "englsh"}, "stemmer: there is no such stemmer. Did you mean 'english'? Known: none, arabic,"),
         (

@@ -464,7 +464,7 @@ def test_the_path_of_an_override_is_relative_to_the_current_folder(
      ("extends=base.yaml", "extends can only be written in a file; set the keys themselves."),
      ("retrievers.dens.top_k=9", "there is no retriever 'dens'. Did you mean 'dense'? Known: dense."),
      ("chunker.size=9", "unknown key 'size' in chunker. "
-            "That is an option of kind: cluster, code, fixed, markdown, recursive, semantic, "
+            "That is an option of kind: code, fixed, markdown, recursive, semantic, "
             "sentence. Allowed here: kind."),
      ("evaluators.graded.k=[1, 9]",
       "evaluators.graded.k[1] is 9, above the top_k of 3 of 'dense'; only that many are kept. Lower k, or "

@@ -196,9 +196,9 @@ KINDS = {
     ),
     "a size without overlap": (
         "chunker: {kind: sentence, size: 100, overlap: 10}",
-        "chunker.kind: [cluster]",
-        "{kind: cluster, size: 100}",
-        "chunker.kind: cluster has no overlap;",
+        "chunker.kind: [semantic]",
+        "{kind: semantic, size: 100}",
+        "chunker.kind: semantic has no overlap;",
     ),
     "no size at all": (
         "chunker: {kind: recursive, size: 300, unit: characters}",
@@ -284,8 +284,8 @@ def test_a_swept_kind_with_another_meaning_of_an_option_is_an_error_where_it_sta
 def test_an_override_of_a_kind_keeps_the_same_options_and_the_order_of_overrides_is_no_matter(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(BASE.removesuffix("sweep:\n"))
     for overrides in (["embedder.kind=openai", "embedder.model=m"], ["embedder.model=m", "embedder.kind=openai"]):
-        config = load_config(tmp_path / "c.yaml", ["chunker.kind=cluster", "chunker.unit=characters", *overrides])
-        assert config.as_written["chunker"] == {"kind": "cluster", "size": 200, "unit": "characters"}
+        config = load_config(tmp_path / "c.yaml", ["chunker.kind=semantic", "chunker.unit=characters", *overrides])
+        assert config.as_written["chunker"] == {"kind": "semantic", "size": 200, "unit": "characters"}
         assert config.as_written["embedder"] == {"kind": "openai", "model": "m"}
         assert [one.code for one in config.warnings] == ["dropped-options"]
     with pytest.raises(ConfigError, match=r"set whole sections"):
@@ -293,14 +293,14 @@ def test_an_override_of_a_kind_keeps_the_same_options_and_the_order_of_overrides
 
 
 def test_what_a_swept_kind_drops_is_said_once_however_many_settings_have_it(tmp_path: Path) -> None:
-    sweep = "  matrix: {chunker.kind: [recursive, cluster, document], context.title: [true, false]}\n"
+    sweep = "  matrix: {chunker.kind: [recursive, semantic, document], context.title: [true, false]}\n"
     (tmp_path / "c.yaml").write_text(
         BASE.replace("sentence-transformer, model: tiny", "custom, function: 'a:b'") + sweep
     )
     config = load_config(tmp_path / "c.yaml", ["chunker.unit=characters"])
     dropped = [one.message for one in settings_of(config)[1] if one.code == "dropped-options"]
     assert [one.partition(";")[0] for one in dropped] == [
-        "chunker.kind: cluster has no overlap",
+        "chunker.kind: semantic has no overlap",
         "chunker.kind: document has no size, overlap, unit",
     ]
 

@@ -105,7 +105,7 @@ def test_a_key_of_no_setting_is_refused(key: str, message: str) -> None:
         ("chunker..size", f"unknown key '' in chunker. Allowed here: {CHUNKER}."),
         ("chunker.size.x", "chunker.size is a mapping; it must be a whole number."),
         ("retrievers.whole.chunker.size", "unknown key 'size' in retrievers.whole.chunker. "
-            "That is an option of kind: cluster, code, fixed, markdown, recursive, semantic, "
+            "That is an option of kind: code, fixed, markdown, recursive, semantic, "
             "sentence. Allowed here: kind."),
         ("store.space", "store.kind is missing; it must be one of: chroma, exact, faiss, milvus, pgvector, qdrant."),
     ],
