@@ -1,4 +1,4 @@
-"""`ragtrial labels list | add | remove | merge`: labels without an editor, and with their history."""
+"""`ragtrial labels list | add | remove`: labels without an editor, and with their history."""
 
 from __future__ import annotations
 
@@ -27,11 +27,6 @@ def labels() -> dict[str, Any]:
 def history() -> list[tuple[str, str]]:
     lines = Path("prompt_queries.history.jsonl").read_text(encoding="utf-8").splitlines()
     return [(row["query"], row["action"]) for row in map(json.loads, lines)]
-
-
-def written(name: str, *queries: dict[str, Any]) -> str:
-    Path(name).write_text(json.dumps({"queries": list(queries)}))
-    return name
 
 
 def test_queries_are_listed_with_their_judgments(capsys: Capture) -> None:
@@ -66,7 +61,6 @@ def test_an_answer_is_added_to_a_new_question_and_to_one_that_is_there(capsys: C
         (["remove", "q7"], "there is no query 'q7'."),
         (["remove", "q2", "--doc", "x.md"], "query 'q2' has no such judgment of 'x.md'; it judges: "),
         (["remove", "q2", "--quote", "x"], "--quote needs --doc."),
-        (["merge", "nowhere.json"], "there is no such file."),
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_written(capsys: Capture, arguments: list[str], why: str) -> None:
@@ -86,40 +80,6 @@ def test_a_query_and_single_judgments_are_removed(capsys: Capture) -> None:
     assert made.out.endswith("prompt_queries.json: 1 query removed; it has 1 query\n")
     assert list(labels()) == ["q1"]
     assert history()[-1] == ("q2", "remove query")
-
-
-def test_files_are_merged_by_the_text_of_their_questions(capsys: Capture) -> None:
-    same = {"id": "other-id", "text": labels()["q1"]["text"], "relevant_docs": [{"doc": "warranty.md", "relevance": 0}]}
-    taken = {"id": "q1", "text": "Something else?", "ordered": True, "relevant_docs": [{"doc": "returns.md"}]}
-    made = ragtrial(capsys, "labels", "merge", written("one.json", same), written("two.json", taken))
-    assert made.code == 0, made.err
-    now = labels()
-    assert {"doc": "warranty.md", "relevance": 0} in now["q1"]["relevant_docs"]
-    assert now["something-else"] == {
-        "id": "something-else", "text": "Something else?", "ordered": True,
-        "relevant_docs": [{"doc": "returns.md", "relevance": 1}],
-    }  # fmt: skip
-    assert "other-id" not in now
-    again = ragtrial(capsys, "labels", "merge", "one.json", "two.json")
-    assert again.out.endswith("prompt_queries.json: nothing to change; it has 3 queries\n")
-
-
-def test_conflicting_grades_are_all_named_unless_it_is_said_whose_hold(capsys: Capture) -> None:
-    mine = {query: row["relevant_docs"][0] for query, row in labels().items()}
-    theirs = [
-        {**row, "relevant_docs": [{**mine[query], "relevance": 7}, *row["relevant_docs"][1:]]}
-        for query, row in labels().items()
-    ]
-    before = Path("prompt_queries.json").read_text()
-    merge = ["labels", "merge", written("theirs.json", *theirs)]
-    refused = ragtrial(capsys, *merge)
-    assert refused.code == 2
-    assert [line for line in refused.err.splitlines() if "grade 7, and" in line][1:]
-    assert refused.err.endswith("Nothing was written; --prefer mine or --prefer theirs decides.\n")
-    assert Path("prompt_queries.json").read_text() == before
-    assert ragtrial(capsys, *merge, "--prefer", "mine").out.endswith("nothing to change; it has 2 queries\n")
-    assert ragtrial(capsys, *merge, "--prefer", "theirs").code == 0
-    assert [row["relevant_docs"][0]["relevance"] for row in labels().values()] == [7, 7]
 
 
 def test_a_file_of_labels_keeps_its_permissions(capsys: Capture) -> None:

@@ -45,7 +45,7 @@ EMPTY = option("Treat questions without an answer as not labelled yet, or as una
 
 @click.group("labels")
 def command() -> None:
-    """List, add, remove, merge and convert labels.
+    """List, add, remove and convert labels.
 
     Labels are known good answers, as passages of documents. A label with its characters survives every change of chunk
     size: the passage is scored, not the chunk.
@@ -108,19 +108,6 @@ def remove_labels(
     if quote is not None and doc is None:
         raise click.UsageError("--quote needs --doc.")
     return _change(terminal, config, who, lambda labels: edits.removed(labels, query, doc, quote))
-
-
-@declare("merge", command)
-def merge_labels(
-    terminal: Terminal,
-    *,
-    config: str = _CONFIG,
-    files: tuple[Path, ...] = argument("FILE...", required=True),
-    prefer: Literal["mine", "theirs"] | None = option("Whose grade holds (default: conflicts are errors)."),
-    who: str | None = WHO,
-) -> Answer:
-    """Merge the labels of FILEs into the labels of CONFIG. Questions with the same text are one query."""
-    return _change(terminal, config, who, lambda labels: edits.merged(labels, files, prefer))
 
 
 def _change(

@@ -66,8 +66,8 @@ def _rows(run: runs.Run, warnings: list[ReportWarning]) -> list[dict[str, Any]]:
             chunks = run.corpus.chunks(setting, loads_models=False)
             if chunks is None:
                 continue
-            cut = dataset_chunks.cut_passages(chunks, run.resolved.labels)
-            rows[setting.name] |= {"chunks": len(chunks), "passages": cut.passages, "passages_cut": cut.cut}
+            cut, passages = dataset_chunks.cut_passages(chunks, run.resolved.labels)
+            rows[setting.name] |= {"chunks": len(chunks), "passages": passages, "passages_cut": cut}
             warnings += config_settings.uncovered_warnings(setting, chunks)
             warnings += run.too_long(setting)
             warnings += run.corpus.prefix_warnings(setting)

@@ -307,10 +307,10 @@ def uncovered_warnings(setting: Setting, chunks: Chunks) -> Iterator[ReportWarni
     """A warning if ``chunks``, the chunks of ``setting``, leave text out, as only some chunkers may."""
     found = uncovered(chunks) if setting.chunker.may_leave_out else None
     if found and found.uncovered:
-        documents = counted(len(found.documents), "document")
+        documents, share = counted(len(found.documents), "document"), found.uncovered / found.characters
         yield ReportWarning(
             "uncovered-text",
-            f"{setting.name}: {found.uncovered:,} of {found.characters:,} characters ({found.share:.1%}, without white "
+            f"{setting.name}: {found.uncovered:,} of {found.characters:,} characters ({share:.1%}, without white "
             f"space) are in no chunk and cannot be found; they are in {documents}, {found.documents[0]!r} first.",
         )
 

@@ -160,16 +160,8 @@ class ForeignPlaces:
         return self._made
 
 
-@dataclass(frozen=True, slots=True)
-class CutPassages:
-    """How many of ``passages`` are ``cut``."""
-
-    cut: int
-    passages: int
-
-
-def cut_passages(chunks: Chunks, labels: PromptQueries) -> CutPassages:
-    """The number of labelled passages that no single chunk contains whole.
+def cut_passages(chunks: Chunks, labels: PromptQueries) -> tuple[int, int]:
+    """The number of labelled passages that no single chunk contains whole, and of all labelled passages.
 
     A passage is a judgment with spans, with any grade; if it is in several places of its document, one whole place is
     enough. ``labels`` are resolved.
@@ -190,7 +182,7 @@ def cut_passages(chunks: Chunks, labels: PromptQueries) -> CutPassages:
     last_end = np.maximum.accumulate(np.append(-1, (line + chunks.end)[order]))
     before = np.searchsorted(begins, documents * room + starts, side="right") - 1
     whole = owners[last_end[before] >= documents * room + ends]
-    return CutPassages(len(judgments) - len(np.unique(whole)), len(judgments))
+    return len(judgments) - len(np.unique(whole)), len(judgments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +192,6 @@ class Uncovered:
     uncovered: int
     characters: int
     documents: tuple[str, ...]
-
-    @property
-    def share(self) -> float:
-        """Uncovered characters over all, in [0, 1]; 0 without any."""
-        return self.uncovered / self.characters if self.characters else 0.0
 
 
 def uncovered(chunks: Chunks) -> Uncovered:

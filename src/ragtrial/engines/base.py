@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, JsonValue
 
 from ragtrial.engines.batching import in_batches
 from ragtrial.errors import RagtrialError
@@ -75,6 +76,22 @@ class IndexUse:
     is_used: bool | None
     evidence: str
     """One sentence, such as: EXPLAIN names the index."""
+
+
+class OtherIndex(Options):
+    """Any index of the engine, with parameters that are passed on as they are."""
+
+    kind: Literal["other"] = "other"
+    """Any kind of index that the engine has, by its name there."""
+
+    type: Annotated[str, Field(pattern=r"^\w+$")]
+    """The kind in the engine's words, like `DISKANN` (Milvus) or `ivfflat` (pgvector)."""
+
+    build: dict[str, JsonValue] = Field(default={})
+    """The engine's parameters of the build, like `{nlist: 128}` (Milvus) or `{lists: 100}` (pgvector)."""
+
+    search: dict[str, JsonValue] = Field(default={})
+    """The engine's parameters of a search, like `{nprobe: 8}` (Milvus) or `{ivfflat.probes: 8}` (pgvector)."""
 
 
 class Index(ABC):

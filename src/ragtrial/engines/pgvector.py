@@ -12,9 +12,9 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, JsonValue, SecretStr
 
-from ragtrial.engines.base import STORES, IndexUse, Space, Vectors, failing_as
+from ragtrial.engines.base import STORES, IndexUse, OtherIndex, Space, Vectors, failing_as
 from ragtrial.engines.collection import (
     COLLECTIONS,
     PAGE,
@@ -81,6 +81,10 @@ class Postgres:
         """All rows. With ``values`` the server accepts only a single statement."""
         return self.connection.execute(query.encode(), values or None, prepare=prepare).fetchall()
 
+    def set(self, settings: Mapping[str, Any]) -> None:
+        for name, value in settings.items():
+            self.ask("SELECT set_config(%s, %s, false)", name, str(value))
+
     def use_of(self, index: str, query: str, *values: Any) -> IndexUse:
         """The use of the ``index`` by the query."""
         ((plan,),) = self.ask(f"EXPLAIN (FORMAT JSON) {query}", *values)
@@ -120,28 +124,6 @@ class HnswIndex(Options):
     ef_search: Annotated[int, Field(ge=1, le=1_000)] = 40
     """Candidates considered while searching (`hnsw.ef_search`). A search never returns more hits than this."""
 
-    iterative_scan: Literal["off", "strict_order", "relaxed_order"] | None = None
-    """Keep searching until there are enough hits (`hnsw.iterative_scan`); needs pgvector 0.8 (default: the server's
-    setting)."""
-
-
-class IvfflatIndex(Options):
-    """Lists of vectors around centres. Source: pgvector's README, "IVFFlat"."""
-
-    kind: Literal["ivfflat"] = "ivfflat"
-    """Inverted lists: fast to build."""
-
-    lists: Annotated[int, Field(ge=1, le=32_768)] = 100
-    """The number of lists. pgvector recommends a thousandth of the number of vectors, and its square root above a
-    million."""
-
-    probes: Annotated[int, Field(ge=1, le=32_768)] = 1
-    """Lists to search (`ivfflat.probes`); searching all of them is exact."""
-
-    iterative_scan: Literal["off", "relaxed_order"] | None = None
-    """Keep searching until there are enough hits (`ivfflat.iterative_scan`); needs pgvector 0.8 (default: the server's
-    setting)."""
-
 
 class FlatIndex(Options):
     """No index."""
@@ -150,29 +132,27 @@ class FlatIndex(Options):
     """No index: every row is compared, which is exact."""
 
 
-PgvectorIndexOptions = Annotated[HnswIndex | IvfflatIndex | FlatIndex, Field(discriminator="kind")]
+PgvectorIndexOptions = Annotated[HnswIndex | OtherIndex | FlatIndex, Field(discriminator="kind")]
 
 
 @STORES.register("pgvector")
 class PgvectorStore(SettlingStore):
     """A table of PostgreSQL with the extension pgvector."""
 
-    advice_for_low_recall = (
-        "Raise store.index.ef_search or probes, m or ef_construction, or set store.index.kind: flat."
-    )
+    advice_for_low_recall = "Raise store.index.ef_search, m or ef_construction, or set store.index.kind: flat."
     advice_for_unreachable = "Raise store.index.m or ef_construction, or set store.index.kind: flat."
     advice_for_unused = (
         "PostgreSQL scans small tables. Set store.enable_seqscan: false to measure the index all the same, or "
         "store.index.kind: flat to say what is measured."
     )
     advice_for_few_hits = (
-        "store.index.ef_search is the most hits that a search returns, and probes limits them: raise it, or set "
-        "iterative_scan (pgvector 0.8)."
+        "store.index.ef_search is the most hits that a search returns: raise it, or set hnsw.iterative_scan (pgvector "
+        "0.8) in the search of store.index.kind: other."
     )
 
     packages: ClassVar[Mapping[str, str]] = {"psycopg": "pgvector"}
     connected_by = ("url", "password")
-    search_options = frozenset({"index.ef_search", "index.probes", "index.iterative_scan", "enable_seqscan"})
+    search_options = frozenset({"index.ef_search", "index.search", "enable_seqscan"})
 
     kind: Literal["pgvector"] = "pgvector"
     """PostgreSQL with pgvector, on the server at `url`."""
@@ -193,7 +173,15 @@ class PgvectorStore(SettlingStore):
     """Let the planner scan the table instead of searching the index, as it does for small tables."""
 
     def width(self, depth: int) -> None:
-        """A search considers ``ef_search`` candidates or ``probes`` lists, however many hits are requested."""
+        """A search considers as many candidates as its settings say, however many hits are requested."""
+
+    def other_index(self) -> OtherIndex | None:
+        """The index in PostgreSQL's words; None for a table without one."""
+        index = self.index
+        if not isinstance(index, HnswIndex):
+            return index if isinstance(index, OtherIndex) else None
+        build: dict[str, JsonValue] = {"m": index.m, "ef_construction": index.ef_construction}
+        return OtherIndex(type="hnsw", build=build, search={"hnsw.ef_search": index.ef_search})
 
     def engine(self, folder: Path | None = None) -> PgvectorEngine:
         return PgvectorEngine(self)
@@ -210,7 +198,7 @@ class PgvectorEngine(Engine):
         self._connections = [self.database]
         self._idle: LifoQueue[Postgres] = LifoQueue()
         self._idle.put(self.database)
-        self._settings: list[str] = []
+        self._settings: Mapping[str, Any] = {}
 
     def _connection(self) -> Postgres:
         return Postgres(str(self.store.url), self.store.password, self.store.timeout, self.store.address)
@@ -226,8 +214,7 @@ class PgvectorEngine(Engine):
             except StoreServerError as error:
                 raise StoreServerError(f"{error} If it limits connections, lower store.concurrency.") from error
             self._connections.append(connection)
-            for setting in self._settings:
-                connection.run(setting)
+            connection.set(self._settings)
         try:
             yield connection
         finally:
@@ -244,14 +231,10 @@ class PgvectorEngine(Engine):
         return self.database.version()
 
     def check(self) -> None:
-        has, index = self.database.extension(), self.store.index
-        for option, is_chosen, since in (
-            ("column: halfvec", self.store.column == "halfvec", (0, 7)),
-            ("index.iterative_scan", getattr(index, "iterative_scan", None) is not None, (0, 8)),
-        ):
-            if is_chosen and has < since:
-                versions = [".".join(map(str, version)) for version in (since, has)]
-                raise InputError(f"store.{option} needs pgvector {versions[0]}; {self} has {versions[1]}.")
+        """Raises StoreError in the server's words for a type or a setting that it lacks."""
+        self.database.extension()
+        self.database.run(f"SELECT '[1]'::{self.store.column}")  # loads pgvector, which then knows its settings
+        self.prepare("")
 
     def create(self, name: str, count: int, dimension: int) -> None:
         self.database.run(f'CREATE TABLE "{name}" (id integer PRIMARY KEY, embedding vector({dimension}) NOT NULL)')
@@ -266,14 +249,13 @@ class PgvectorEngine(Engine):
         database.run("SET statement_timeout = 0")  # a build has a separate limit
         if store.column == "halfvec":
             database.run(f'ALTER TABLE "{name}" ALTER COLUMN embedding TYPE halfvec({dimension})')
-        if not isinstance(store.index, FlatIndex):
-            options = store.index.model_dump(include=_BUILT_WITH)
-            settings = ", ".join(f"{key} = {value}" for key, value in options.items())
+        if (index := store.other_index()) is not None:
+            settings = ", ".join(f"{key} = {value}" for key, value in index.build.items())
             operators = f"{store.column}_{store.space}_ops"
             database.run(f"SET statement_timeout = {int(store.settle_within * 1000)}")
             database.run(
-                f'CREATE INDEX "{name}_index" ON "{name}" USING {store.index.kind} (embedding {operators}) '
-                f"WITH ({settings})"
+                f'CREATE INDEX "{name}_index" ON "{name}" USING {index.type} (embedding {operators})'
+                + (f" WITH ({settings})" if settings else "")
             )
         database.run(f'ANALYZE "{name}"')
         found = database.ask("SELECT indexdef FROM pg_indexes WHERE indexname = %s", f"{name}_index")
@@ -296,13 +278,11 @@ class PgvectorEngine(Engine):
 
     def prepare(self, name: str) -> None:
         """Set the search options of all connections, as an application would."""
-        index = self.store.index
-        options = {f"{index.kind}.{key}": value for key, value in index.model_dump(include=_SEARCHED_WITH).items()}
+        index = self.store.other_index()
+        self._settings = {} if index is None else index.search
         if not self.store.enable_seqscan:
-            options["enable_seqscan"] = "off"
-        self._settings = [f"SET {key} = {value}" for key, value in options.items() if value is not None]
-        for setting in self._settings:
-            self.database.run(setting)
+            self._settings = {**self._settings, "enable_seqscan": "off"}
+        self.database.set(self._settings)
 
     def queries_at_once(self, depth: int) -> int:
         return 1
@@ -323,10 +303,6 @@ class PgvectorEngine(Engine):
     def _query(self, name: str) -> str:
         near = f"embedding {OPERATORS[self.store.space]} %s::{self.store.column}"
         return f'SELECT id, {near} FROM "{name}" ORDER BY {near} LIMIT %s'  # noqa: S608 - as above
-
-
-_BUILT_WITH = {"m", "ef_construction", "lists"}
-_SEARCHED_WITH = {"ef_search", "probes", "iterative_scan"}
 
 
 def vector_text(vector: Floats) -> str:
@@ -366,13 +342,13 @@ class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
 
     engine = "PostgreSQL"
     filter_type = str
-    advice_for_low_recall = "Raise ef_search or probes, or build the index with larger m or more lists."
+    advice_for_low_recall = "Raise ef_search or ivfflat.probes, or build the index with larger m or more lists."
     advice_for_few_hits = (
         "ef_search is the most hits that a search returns, and a filter is applied after it: raise it, or set "
-        "iterative_scan (pgvector 0.8)."
+        "hnsw.iterative_scan (pgvector 0.8) in settings."
     )
     advice_for_unused = "PostgreSQL scans small tables: the scores are those of exact search."
-    search_options = frozenset({"ef_search", "probes", "iterative_scan"})
+    search_options = frozenset({"ef_search", "settings"})
     packages: ClassVar[Mapping[str, str]] = {"psycopg": "pgvector"}
 
     kind: Literal["pgvector"]
@@ -396,11 +372,8 @@ class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
     ef_search: Annotated[int, Field(ge=1, le=1_000)] | None = None
     """`hnsw.ef_search` for the connection (default: the server's setting)."""
 
-    probes: Annotated[int, Field(ge=1, le=32_768)] | None = None
-    """`ivfflat.probes` for the connection (default: the server's setting)."""
-
-    iterative_scan: Literal["off", "strict_order", "relaxed_order"] | None = None
-    """`hnsw.iterative_scan` for the connection; needs pgvector 0.8 (default: the server's setting)."""
+    settings: dict[str, JsonValue] = Field(default={})
+    """Further settings of PostgreSQL for the connection, like `{ivfflat.probes: 10}` (default: the server's)."""
 
     timeout: Annotated[float, Field(gt=0)] = 60.0
     """The time limit for a request, in seconds."""
@@ -436,13 +409,11 @@ class PgvectorCollection(Collection):
         self.space = options.space or (of_index[0] if of_index else "cosine")
         self.index_inputs = {"index": definition or None, "space": self.space}
         self.facts = {"index": definition or "none", "server": database.version()}
-        for name, value in (("hnsw.ef_search", options.ef_search), ("ivfflat.probes", options.probes),
-                            ("hnsw.iterative_scan", options.iterative_scan)):  # fmt: skip
-            if value is not None:
-                database.run(f"SET {name} = {value}")
         self.count = int(database.ask(f"SELECT count(*) FROM {self._table}")[0][0])  # noqa: S608 - a quoted name
         query = f"SELECT vector_dims({vector}::vector) FROM {self._table} WHERE {vector} IS NOT NULL LIMIT 1"  # noqa: S608 - as above
         self.dimension = next((int(dimension) for (dimension,) in database.ask(query)), 0)
+        chosen = {} if options.ef_search is None else {"hnsw.ef_search": options.ef_search}
+        database.set({**chosen, **options.settings})  # after a query that loads pgvector, which knows its settings
 
     def failing(self) -> AbstractContextManager[None]:
         return self.database.failing()

@@ -236,7 +236,7 @@ class ServerStore(Store):
             try:
                 with connected(self) as engine:
                     engine.check()
-            except StoreServerError as error:
+            except StoreError as error:
                 raise InputError(*error.faults) from error
 
     @abstractmethod

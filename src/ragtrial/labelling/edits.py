@@ -1,4 +1,4 @@
-"""The changes of labels that graded search hits, commands and other files require."""
+"""The changes of labels that graded search hits and commands require."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TypeVar
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.locating import is_in
@@ -21,12 +20,10 @@ from ragtrial.progress import Progress
 from ragtrial.records import FoundText, Judgment, PromptQueries, Query, Unit
 
 Mark = TypeVar("Mark")
-Prefer = Literal["mine", "theirs"]
 
 NO_TEXT = "this text is empty, and the labels name passages; leave it out."
 """Why an answer cannot be graded."""
 
-_KEYS = ("id", "text", "relevant_docs", "tags")
 _WORDS = 6
 _MOST_KEY = 9
 """The highest grade that one key gives: a higher one in labels that have none so high is a slip."""
@@ -332,53 +329,10 @@ def removed(base: LabelsText, query: str, doc: str | None, quote: str | None) ->
         raise LabelsError(Fault(str(base.file), message=f"there is no query {query!r}.{did_you_mean(query, rows)}"))
     if doc is None:
         return [label_files.RemovedQuery(query)]
-    grades = _grades(query, rows[query])
+    grades = [Grade.of(query, label) for label in rows[query]["relevant_docs"]]
     gone = [grade for grade in grades if grade.doc == doc and quote in (None, grade.quote)]
     if not gone:
         known = ", ".join(dict.fromkeys(grade.doc for grade in grades)) or "none"
         message = f"query {query!r} has no such judgment of {doc!r}; it judges: {known}."
         raise LabelsError(Fault(str(base.file), message=message))
     return list(dict.fromkeys(replace(grade, relevance=None, text_hash=None) for grade in gone))
-
-
-def merged(base: LabelsText, files: Sequence[Path], prefer: Prefer | None = None) -> list[Change]:
-    """The changes that bring the labels of ``files`` into ``base``: queries of one text are one, and keep their id.
-
-    Raises LabelsError with all judgments of one place that have different grades, unless ``prefer`` says whose hold.
-    """
-    rows: dict[str, Mapping[str, Any]] = dict(base.rows)
-    by_text = {row["text"].strip(): key for key, row in rows.items()}
-    grades = {(key, grade.place): grade.relevance for key, row in rows.items() for grade in _grades(key, row)}
-    changes: list[Change] = []
-    faults: list[Fault] = []
-    for file in files:
-        for key, row in _there(file).rows.items():
-            text = row["text"].strip()
-            query = by_text.get(text)
-            if query is None:
-                query = by_text[text] = key if key not in rows else new_id(text, rows)
-                rows[query] = row
-                more = {name: value for name, value in row.items() if name not in _KEYS}
-                changes.append(NewQuery(query, row["text"], tuple(row.get("tags", ())), more))
-            for grade in _grades(query, row):
-                known = grades.setdefault((query, grade.place), grade.relevance)
-                if known == grade.relevance or prefer == "theirs":
-                    changes.append(grade)
-                elif prefer is None:
-                    what = f"query {query!r}, {grade.doc!r}: grade {grade.relevance}, and {known} in {base.file.name}."
-                    faults.append(Fault(str(file), message=what))
-    if faults:
-        rest = "Nothing was written; --prefer mine or --prefer theirs decides."
-        raise LabelsError(*faults, Fault(str(base.file), message=rest))
-    return changes
-
-
-def _grades(query: str, row: Mapping[str, Any]) -> list[Grade]:
-    return [Grade.of(query, label) for label in row["relevant_docs"]]
-
-
-def _there(file: Path) -> LabelsText:
-    labels = LabelsText.read(file)
-    if labels.text is None:
-        raise LabelsError(Fault(str(file), message="there is no such file."))
-    return labels

@@ -10,7 +10,7 @@ import getpass
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from ragtrial.dataset.labels import labels_file, prompt_queries
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.qrels_text import graded_rows, truncate_faults
 from ragtrial.dataset.resolution import resolve
-from ragtrial.dataset.texts import decoded, marked_encoding, read_bytes, short
+from ragtrial.dataset.texts import decoded, marked_encoding, read_bytes
 from ragtrial.errors import Fault, LabelsError, RunError
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress
@@ -37,8 +37,6 @@ HEADER = "query-id\tcorpus-id\tscore"
 _PLACE = ("quote", "start", "end")
 _MARK = "\ufeff"
 _EMPTY = '{"queries": []}'
-_MOST_SHOWN = 5
-_MOST_TEXT = 60
 
 
 class LabelsConflictError(LabelsError):
@@ -67,14 +65,10 @@ class Grade:
         more = (label.get(key) for key in (*_PLACE, "text_hash"))
         return cls(query, str(label.get("doc")), label.get("relevance", 1), *more)
 
-    @property
-    def place(self) -> tuple[Any, ...]:
-        """What it judges: two judgments of a query with the same place are one, whatever their grades."""
-        return self.doc, self.quote, self.start, self.end
-
     def speaks_of(self, label: Mapping[str, Any]) -> bool:
         """True if it judges the same place as ``label``, a row of a labels file."""
-        return Grade.of(self.query, label).place == self.place
+        other = Grade.of(self.query, label)
+        return (self.doc, self.quote, self.start, self.end) == (other.doc, other.quote, other.start, other.end)
 
     def as_label(self) -> dict[str, Any]:
         """The label as a file has it, its keys in the order in which they are described."""
@@ -84,12 +78,11 @@ class Grade:
 
 @dataclass(frozen=True, slots=True)
 class NewQuery:
-    """A question that is not in the labels yet; ``more`` are its other keys, as a file has them."""
+    """A question that is not in the labels yet."""
 
     id: str
     text: str
     tags: tuple[str, ...] = ()
-    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,25 +335,9 @@ def _refuse_conflicts(base: LabelsText, now: LabelsText, changes: Sequence[Chang
     """Raise LabelsConflictError if a query of ``changes`` was changed in the file after ``base`` was read."""
     queries = dict.fromkeys(map(query_of, changes)) if base.content != now.content else ()
     changed = [query for query in queries if base.of_query(query) != now.of_query(query)]
+    said = "was changed by somebody else since it was read; nothing was written."
     if changed:
-        raise LabelsConflictError(*(Fault(str(base.file), message=_conflict(query, changes)) for query in changed))
-
-
-def _conflict(query: str, changes: Sequence[Change]) -> str:
-    own = [_shown(change) for change in changes if query_of(change) == query and not isinstance(change, TaggedQuery)]
-    more = [f"and {len(own) - _MOST_SHOWN:,} more"] if len(own) > _MOST_SHOWN else []
-    yours = f" Yours: {'; '.join([*own[:_MOST_SHOWN], *more])}." if own else ""
-    return f"query {query!r} was changed by somebody else since it was read; nothing was written.{yours}"
-
-
-def _shown(change: Change) -> str:
-    if isinstance(change, NewQuery):
-        return f"a new query, {short(change.text, _MOST_TEXT)!r}"
-    if isinstance(change, RemovedQuery | TaggedQuery):
-        return "the query is removed"
-    label = change.as_label().items()
-    cut = {key: short(value, _MOST_TEXT) if isinstance(value, str) else value for key, value in label}
-    return json.dumps(cut, ensure_ascii=False) + (" taken back" if change.relevance is None else "")
+        raise LabelsConflictError(*(Fault(str(base.file), message=f"query {query!r} {said}") for query in changed))
 
 
 def edit(rows: list[dict[str, Any]], changes: Iterable[Change]) -> list[Done]:
@@ -387,7 +364,7 @@ def edit(rows: list[dict[str, Any]], changes: Iterable[Change]) -> list[Done]:
             raise LookupError(change.id)
         else:
             tags = {"tags": list(change.tags)} if change.tags else {}
-            row = {"id": change.id, "text": change.text, "relevant_docs": [], **tags, **change.more}
+            row = {"id": change.id, "text": change.text, "relevant_docs": [], **tags}
             queries[change.id] = row
             rows.append(row)
             done.append(Done(change, None, {**row, "relevant_docs": []}))

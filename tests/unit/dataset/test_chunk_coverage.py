@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import library_of
-from ragtrial.dataset.chunks import Chunks, ChunksWriter, CutPassages, cut_passages
+from ragtrial.dataset.chunks import Chunks, ChunksWriter, cut_passages
 from ragtrial.records import Judgment, PromptQueries, Query, Span
 
 DOCS = ("a", "b", "c")
 Spans = list[tuple[int, int]]
 
 
-def cut_of(chunks: list[tuple[int, tuple[int, int]]], labels: list[tuple[int, Spans]]) -> CutPassages:
+def cut_of(chunks: list[tuple[int, tuple[int, int]]], labels: list[tuple[int, Spans]]) -> tuple[int, int]:
     """Documents "a", "b", "c" of 30 characters; each row is a document's position and spans of it."""
     with tempfile.TemporaryDirectory() as folder:
         library = library_of(Path(folder), dict.fromkeys(DOCS, "0123456789" * 3))
@@ -51,11 +51,11 @@ def cut_of(chunks: list[tuple[int, tuple[int, int]]], labels: list[tuple[int, Sp
 def test_a_passage_is_cut_where_no_chunk_holds_the_whole(
     chunks: list[tuple[int, tuple[int, int]]], label: tuple[int, Spans], cut: int
 ) -> None:
-    assert cut_of(chunks, [label]) == CutPassages(cut, 1)
+    assert cut_of(chunks, [label]) == (cut, 1)
 
 
 def test_labels_without_passages_are_not_counted() -> None:
-    assert cut_of([(0, (0, 5))], [(0, []), (1, [])]) == CutPassages(0, 0)
+    assert cut_of([(0, (0, 5))], [(0, []), (1, [])]) == (0, 0)
 
 
 spans = st.tuples(st.integers(0, 29), st.integers(1, 12)).map(lambda two: (two[0], min(two[0] + two[1], 30)))
@@ -74,4 +74,4 @@ def test_the_count_is_that_of_trying_every_chunk(
         any(there == doc and start <= a and b <= end for a, b in places for there, (start, end) in chunks)
         for doc, places in passages
     )
-    assert cut_of(chunks, labels) == CutPassages(len(passages) - whole, len(passages))
+    assert cut_of(chunks, labels) == (len(passages) - whole, len(passages))

@@ -142,12 +142,8 @@ def test_what_somebody_else_judged_meanwhile_is_merged_or_shown(tmp_path: Path) 
     file.write_text("q1\td1\t1\nq2\td1\t1\n")
     write_back(base, [Grade("q1", "d2", 1)], "ada")
     assert file.read_text() == "q1\td1\t1\nq2\td1\t1\nq1\td2\t1\n"
-    with pytest.raises(LabelsConflictError) as error:
+    with pytest.raises(LabelsConflictError, match="query 'q1' was changed"):
         write_back(base, [Grade("q1", "d2", 3)], "eve")
-    assert str(error.value) == (
-        f"{file}: query 'q1' was changed by somebody else since it was read; nothing was written. "
-        f"Yours: {json.dumps({'doc': 'd2', 'relevance': 3})}."
-    )
     assert file.read_text() == "q1\td1\t1\nq2\td1\t1\nq1\td2\t1\n"
 
 
