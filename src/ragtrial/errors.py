@@ -13,7 +13,7 @@
     │   ├── ReportError          a report that is not there or cannot be read
     │   ├── ComparisonError      reports or settings that cannot be compared
     │   ├── PlotError            a plot that there is not, or that cannot be drawn or written
-    │   └── GateError            a gate, its baseline, or a file of expected scores
+    │   └── GateError            a gate, or its baseline
     └── RunError                 it broke while running; what finished is kept   (exit code 3)
         ├── ChunkerError         a function that chunks failed, or what it returned are no chunks
         ├── EmbedderError        the model or the custom function failed
@@ -160,7 +160,7 @@ class ModelNotFoundError(InputError):
 
 
 class GateError(InputError):
-    """A gate is invalid, or refers to something missing; so are expected scores."""
+    """A gate is invalid, or refers to something missing."""
 
 
 class ReportError(InputError):

@@ -93,14 +93,13 @@ def test_a_run_and_its_markdown_say_of_a_verdict_what_compare_says_of_it(place: 
 
 def test_what_is_wrong_is_told_at_once_and_nothing_is_run(place: Path, capsys: Capture) -> None:
     experiment(place, good=0, bad=2)
-    Path("expected.yaml").write_text("settings: {god: {ndcg@3: 1.0}}", encoding="utf-8")
     done = run(capsys, "--fail-if", "ndgc@3 < 0.5", "--fail-if", "bda: ndcg@3 < 0.5", "--fail-if", "latency.p95 > 1",
-               "--expected", "expected.yaml", "--baseline", "goood", "--junit", "nowhere/junit.xml",
+               "--baseline", "goood", "--junit", "nowhere/junit.xml",
                "--csv", "one")  # fmt: skip
     assert (done.code, done.out) == (2, "")
     places = [line.removeprefix("error: ").split(": ")[0] for line in done.err.splitlines()]
     assert places == [
-        "--baseline", "--fail-if #1", "--fail-if #2", "expected.yaml:1:12", "nowhere/junit.xml",
+        "--baseline", "--fail-if #1", "--fail-if #2", "nowhere/junit.xml",
     ]  # fmt: skip
     assert "there is no setting 'goood'. Did you mean 'good'?" in done.err
     assert not (place / "results").exists()
@@ -164,21 +163,6 @@ def test_a_gate_that_fails_goes_before_a_setting_that_could_not_be_run(place: Pa
     lost = run(capsys, "--baseline", "broken", "--fail-if", "ndcg@3 worse than baseline")
     assert lost.code == 4
     assert "gate not checked: ndcg@3 worse than baseline: good has nothing to be compared with" in lost.err
-
-
-def test_scores_are_written_as_expected_and_checked_by_the_next_run(place: Path, capsys: Capture) -> None:
-    experiment(place, good=0, bad=2)
-    run(capsys)
-    written = ragtrial(capsys, "show", "latest", "--as-expected", "expected.yaml", "--metrics", "nDCG@3,rr@3")
-    assert (written.code, written.out) == (0, "wrote expected.yaml\n")
-    same = run(capsys, "--expected", "expected.yaml")
-    assert (same.code, same.out.splitlines()[-1]) == (0, "4 expected scores: 4 OK")
-    experiment(place, good=0, bad=1)
-    other = run(capsys, "--expected", "expected.yaml")
-    assert other.code == 1
-    assert "expected FAIL: bad rr@3 is 0.7500, expected 0.4167 (0.33 higher;" in other.err
-    shown = ragtrial(capsys, "show", "latest", "--as-expected", "-", "--setting", "good", "--metrics", "rr@3")
-    assert shown.out.splitlines()[-2:] == ["  good:", "    rr@3: 1.0"]
 
 
 def test_files_are_written_whether_a_gate_fails_or_not_and_hold_the_same(place: Path, capsys: Capture) -> None:

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from ragtrial.cli.run_command import command
-from ragtrial.comparison.gates import read_expected
 from ragtrial.report.schema import COSTS
 from scripts import run_script
 from small_experiment import CONFIG, small_experiment
@@ -44,17 +43,15 @@ def run(script: str, folder: Path, code: int = 0, **variables: str) -> subproces
 def test_the_commands_the_workflow_and_the_tests_of_the_page_run(root: Path, folder: Path) -> None:
     done = run_script("".join(blocks(root, "sh")), folder, COLUMNS="120")
     assert done.code == 0, done.err
-    assert re.findall(r"^\d (?:gate|expected).*$", done.out, re.MULTILINE) == [
-        "2 gates: 2 passed", "4 expected scores: 4 OK", "1 gate: 1 passed",
-    ]  # fmt: skip
+    assert re.findall(r"^\d gate.*$", done.out, re.MULTILINE) == ["2 gates: 2 passed", "1 gate: 1 passed"]
     assert all((folder / name).stat().st_size for name in ("gates.xml", "gates.md", "comparison.csv"))
     (gates,) = [step for step in workflow(root)["jobs"]["quality"]["steps"] if step.get("name") == "Gates"]
     (folder / "gates.xml").unlink()
     run(gates["run"], folder, GITHUB_STEP_SUMMARY="summary.md")
     summary = (folder / "summary.md").read_text(encoding="utf-8")
-    assert summary.startswith("### small: passed (2 gates: 2 passed; 4 expected scores: 4 OK)\n")
+    assert summary.startswith("### small: passed (2 gates: 2 passed)\n")
     assert [suite.attrib["name"] for suite in ET.parse(folder / "gates.xml").getroot()] == [
-        "gates", "expected", "comparison",
+        "gates", "comparison",
     ]  # fmt: skip
     (code,) = blocks(root, "python")
     (folder / "test_retrieval.py").write_text(code, encoding="utf-8")
@@ -63,23 +60,14 @@ def test_the_commands_the_workflow_and_the_tests_of_the_page_run(root: Path, fol
 
 
 def workflow(root: Path) -> dict[str, dict[str, dict[str, list[dict[str, str]]]]]:
-    _, text = blocks(root, "yaml")
+    (text,) = blocks(root, "yaml")
     made: dict[str, dict[str, dict[str, list[dict[str, str]]]]] = yaml.safe_load(text)
     return made
-
-
-def test_the_expected_scores_on_the_page_are_a_file_that_is_read(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "expected.yaml").write_text(blocks(root, "yaml")[0], encoding="utf-8")
-    read = read_expected(tmp_path / "expected.yaml", ["dense"], ["ndcg@10", "recall@10"])
-    assert [(one.metric, one.tolerance, one.nearly) for one in read] == [
-        ("ndcg@10", 0.001, 0.01),
-        ("recall@10", 0.005, 0.02),
-    ]
 
 
 def test_the_page_names_every_cost_and_every_option(root: Path) -> None:
     text = (root / "docs" / "ci.md").read_text(encoding="utf-8")
     assert [name for name in COSTS if f"`{name}" not in text and f"{name} >" not in text] == []
-    options = ("--fail-if", "--baseline", "--expected", "--junit", "--markdown", "--csv")
+    options = ("--fail-if", "--baseline", "--junit", "--markdown", "--csv")
     assert {option for one in command.params for option in one.opts} >= set(options)
     assert [option for option in options if option not in text] == []

@@ -77,7 +77,7 @@ DONE = [
     "validate", "validate --json", "plan", "plan -v", "chunks", "chunks --json", "chunks -o -", "search bread",
     "search bread --json", "labels list", "labels list --json", "run", "list", "list runs --json", "cache list",
     "cache verify", "show latest", "show latest --json", "show foreign", "show foreign --json", "show foreign --csv",
-    "show foreign --csv --per-query", "show foreign --as-expected -", "show foreign --metrics all",
+    "show foreign --csv --per-query", "show foreign --metrics all",
     "show foreign --costs", "show foreign --query QUERY", "show foreign --query QUERY --prompt",
     "show foreign --setting SETTING", "compare foreign", "compare foreign --json", "compare foreign --queries",
     "compare foreign --markdown -", "compare foreign --junit -", "compare foreign --csv -", "compare foreign latest",

@@ -1,4 +1,4 @@
-"""Gates, expected scores and files for continuous integration, as `run` and `compare` have them."""
+"""Gates and files for continuous integration, as `run` and `compare` have them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ class GateOptions:
         '"ndcg@10 not within 0.02 of baseline". May be repeated.',
         "GATE",
     )
-    expected: str | None = option("Exit with status 1 if scores differ from this YAML file.", "FILE")
     junit: str | None = option("Write the results as JUnit XML; - is standard output.", "FILE")
     markdown: str | None = option("Write the results as Markdown, for a pull request.", "FILE")
     csv: str | None = option("Write a row for each comparison, with all fields.", "FILE")
@@ -50,7 +49,7 @@ class GateOptions:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.fail_if or self.expected or self.files)
+        return not (self.fail_if or self.files)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +71,7 @@ class RunBaseline:
 
 @dataclass(frozen=True, eq=False)
 class Checks:
-    """Parsed and validated gates and expected scores.
+    """Parsed and validated gates.
 
     ``stdout`` is the stream of the answer. A run has its ``baseline``, if any, and the ``config`` as a command names
     it.
@@ -81,7 +80,6 @@ class Checks:
     options: GateOptions
     stdout: TextIO
     gates: tuple[all_gates.Gate, ...] = ()
-    expected: tuple[all_gates.ExpectedScore, ...] = ()
     baseline: RunBaseline | None = None
     config: str | None = None
 
@@ -142,7 +140,6 @@ class Checks:
             settings={name: settings[name] for name in ranked},
             comparison=comparison,
             gates=tuple(all_gates.judge_gates(self.gates, evidence)),
-            expected=tuple(all_gates.judge_expected(self.expected, settings, failed)),
             failures=tuple(failures),
         )
 
@@ -159,7 +156,7 @@ class Checks:
 
 
 def parse_checks(options: GateOptions, subject: all_gates.Subject, terminal: Terminal) -> Checks:
-    """Parse gates, read expected scores, and check that files can be written, before anything is run.
+    """Parse gates, and check that files can be written, before anything is run.
 
     If a file goes to standard output, the terminal prints to standard error from now on. Raises InputError with all
     faults, click.UsageError if two answers would go to standard output.
@@ -167,8 +164,6 @@ def parse_checks(options: GateOptions, subject: all_gates.Subject, terminal: Ter
     terminal.check_stdout({f"--{form}": target for form, target in options.files.items()})
     faults: list[Fault] = []
     gates = attempt(faults, lambda: all_gates.parse_gates(options.fail_if, subject))
-    path = options.expected
-    expected = attempt(faults, lambda: all_gates.read_expected(path, subject.settings, subject.metrics) if path else [])
     for target in options.files.values():
         attempt(faults, functools.partial(streams.check_folder, target))
     if faults:
@@ -176,7 +171,7 @@ def parse_checks(options: GateOptions, subject: all_gates.Subject, terminal: Ter
     stdout = terminal.out
     if "-" in options.files.values():
         terminal.out = sys.stderr
-    return Checks(options, stdout, tuple(gates or ()), tuple(expected or ()))
+    return Checks(options, stdout, tuple(gates or ()))
 
 
 def attempt(faults: list[Fault], step: Callable[[], T]) -> T | None:

@@ -108,7 +108,7 @@ def group() -> None:
     ragtrial pool                      which texts to label next
     ragtrial score QRELS RUN...        score runs that other tools made
 
-    Exit codes: 0 done; 1 a gate failed (--fail-if, --expected); 2 invalid config, labels or options;
+    Exit codes: 0 done; 1 a gate failed (--fail-if); 2 invalid config, labels or options;
     3 failed while running; 4 some settings failed, the rest were saved; 130 interrupted.
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
     try:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from ragtrial.cli.options import RESULTS, argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal
-from ragtrial.comparison import gates
 from ragtrial.config import models
 from ragtrial.report import model, schema
-from ragtrial.runs import streams
 from ragtrial.runs.formats import writing
 from ragtrial.scoring import query_details
 from ragtrial.views import report_tables as tables
@@ -35,17 +32,13 @@ def command(
     prompt: bool = option("With --query: the prompt template filled with the hits."),
     csv: bool = option("Print the scores as CSV, one row per setting."),
     per_query: bool = option("With --csv: one row per setting and query."),
-    as_expected: str | None = option("Write the scores as FILE that `run --expected` checks; - prints it.", "FILE"),
 ) -> Answer:
     """Show a REPORT: a folder, a run id, or `latest`."""
-    terminal.check_stdout({"--as-expected": as_expected, "--csv": "-" if csv else None})
+    terminal.check_stdout({"--csv": "-" if csv else None})
     for is_wrong, why in (
         (prompt and query is None, "--prompt needs --query ID."),
         (per_query and not csv, "--per-query needs --csv."),
-        (csv and (costs or (query, as_expected) != (None, None)),
-         "--csv prints scores alone; leave out --query, --as-expected and --costs."),
-        (as_expected is not None and (query is not None or tag is not None),
-         "--as-expected writes the scores of settings; it cannot be with --query or --tag."),
+        (csv and (costs or query is not None), "--csv prints scores alone; leave out --query and --costs."),
         (tag is not None and (costs or query is not None),
          "--tag shows means over queries; leave out --query, and --costs, which are of all."),
     ):  # fmt: skip
@@ -56,15 +49,12 @@ def command(
         loaded = query_details.of_tag(loaded, tag)
     chosen = [loaded.setting(setting)] if setting else loaded.ranked_settings()
     names = None if metrics in (None, "all") else tables.named_metrics(loaded, str(metrics))
-    if csv or query is not None or as_expected is not None:  # else all warnings are shown
+    if csv or query is not None:  # else all warnings are shown
         terminal.warn([warning for warning in loaded.warnings if warning.code == "files-missing"])
     if csv:
         return _write_csv(terminal, loaded, chosen, names or list(loaded.metrics), per_query=per_query)
     if query is not None:
         return _query(terminal, loaded, chosen, query, prompt=prompt)
-    if as_expected is not None:
-        usual = tables.usual_metrics(loaded) if metrics is None else list(loaded.metrics)
-        return _write_expected(terminal, as_expected, loaded, chosen, names or usual)
     scores = [tables.metric_table(loaded, chosen)]
     if metrics != "all":
         scores = [tables.score_table(loaded, terminal.width, chosen, names),
@@ -111,18 +101,3 @@ def _query(
         return Answer([vars(text) for text in filled], ["\n\n".join(map(texts.prompt_text, filled))])
     text = texts.query_text(report, query, rankings, terminal.width)
     return Answer([ranking.as_json() for ranking in rankings], [text])
-
-
-def _write_expected(
-    terminal: Terminal,
-    target: str,
-    report: model.Report,
-    settings: Sequence[schema.SettingPart],
-    metrics: Sequence[str],
-) -> Answer:
-    """Tolerances that the file has for a score are kept."""
-    kept = gates.read_expected(target) if target != "-" and Path(target).is_file() else []
-    text = gates.expected_text(report.run_id, settings, metrics, kept)
-    with contextlib.redirect_stdout(terminal.out), streams.written(target) as file:
-        file.write(text.encode("utf-8"))
-    return Answer() if target == "-" else Answer({"wrote": [target]}, [Line(f"wrote {target}")])

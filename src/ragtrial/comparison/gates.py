@@ -1,4 +1,4 @@
-"""Gates and expected scores: conditions on a run or a comparison, how they are written, and their results."""
+"""Gates: conditions on a run or a comparison, how they are written, and their results."""
 
 from __future__ import annotations
 
@@ -7,28 +7,17 @@ import operator
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Any, Literal, cast
-
-from pydantic import Discriminator, Field, Tag
+from typing import Any, Literal, cast
 
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.evidence import too_wide
 from ragtrial.comparison.number_text import percent
-from ragtrial.config.strict_yaml import parse_yaml
-from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.options import Options, validate
 from ragtrial.report.schema import COSTS, FailurePart, Part, SettingPart
-
-TOLERANCE = 0.001
-NEARLY = 0.01
-"""The default tolerances of expected scores: equal, and nearly equal."""
 
 Relation = Literal["<", "<=", ">", ">=", "worse than", "not within"]
 Outcome = Literal["passed", "failed", "undecided", "not checked"]
-Agreement = Literal["OK", "nearly", "FAIL", "not checked"]
 
 _BOUNDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _DECIMALS = 12
@@ -55,17 +44,6 @@ class Gate:
     def is_about(self, setting: str) -> bool:
         """True if the gate applies to this setting."""
         return self.setting in (None, setting)
-
-
-@dataclass(frozen=True)
-class ExpectedScore:
-    """The value that a setting should have: within ``tolerance`` it has, within ``nearly`` it nearly has."""
-
-    setting: str
-    metric: str
-    value: float
-    tolerance: float = TOLERANCE
-    nearly: float = NEARLY
 
 
 class Finding(Part):
@@ -97,20 +75,6 @@ class GateOutcome(Part):
         return self.outcome == "not checked" or any(finding.outcome == "not checked" for finding in self.findings)
 
 
-class ExpectedOutcome(Part):
-    """An expected score, and the score of the setting."""
-
-    setting: str
-    metric: str
-    expected: float
-    tolerance: float
-    nearly: float
-    found: float | None
-    """Null where no query counts, which fails, and for a setting that could not be run, which is not checked."""
-
-    outcome: Agreement
-
-
 @dataclass(frozen=True, eq=False)
 class GateEvidence:
     """The evidence for gates: settings by name, and the comparison for each metric that a gate compares.
@@ -128,7 +92,7 @@ class GateEvidence:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """Gates and expected scores with their results, and the evidence.
+    """Gates with their results, and the evidence.
 
     ``subject`` is the experiment; ``settings`` are the scored settings, best first, ``failures`` the settings that
     could not be run.
@@ -139,20 +103,17 @@ class Findings:
     settings: Mapping[str, SettingPart]
     comparison: Comparison | None = None
     gates: tuple[GateOutcome, ...] = ()
-    expected: tuple[ExpectedOutcome, ...] = ()
     failures: tuple[FailurePart, ...] = ()
 
     @property
     def has_failed(self) -> bool:
         """Some condition is not shown to hold."""
-        wrong = any(one.outcome == "FAIL" for one in self.expected)
-        return wrong or any(gate.outcome in ("failed", "undecided") for gate in self.gates)
+        return any(gate.outcome in ("failed", "undecided") for gate in self.gates)
 
     @property
     def is_incomplete(self) -> bool:
         """Some setting could not be run, or something could not be checked."""
-        unchecked = any(one.outcome == "not checked" for one in self.expected)
-        return bool(self.failures) or unchecked or any(gate.is_incomplete for gate in self.gates)
+        return bool(self.failures) or any(gate.is_incomplete for gate in self.gates)
 
     @property
     def exit_code(self) -> int:
@@ -160,11 +121,10 @@ class Findings:
         return 1 if self.has_failed else 4 if self.is_incomplete else 0
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of gates and expected scores under ``--json``, and the exit code."""
+        """The fields of gates under ``--json``, and the exit code."""
         return {
             "exit_code": self.exit_code,
             "gates": [gate.model_dump(mode="json") for gate in self.gates],
-            "expected": [score.model_dump(mode="json") for score in self.expected],
         }
 
 
@@ -257,27 +217,6 @@ def _loss(gate: Gate, part: ComparisonPart, margin: float) -> tuple[Outcome, str
     if part.verdict == "better" or _side(low, -gate.limit) > 0:
         return "passed", f"no worse than {gate.limit:g}"
     return "undecided", f"not shown to be {within}"
-
-
-def judge_expected(
-    expected: Sequence[ExpectedScore], settings: Mapping[str, SettingPart], failed: Collection[str] = ()
-) -> list[ExpectedOutcome]:
-    """The outcomes of ``expected`` scores, in their order; a score too high is as unexpected as a score too low.
-
-    ``failed`` are settings that could not be run.
-    """
-    outcomes = []
-    for score in expected:
-        is_checked = score.setting not in failed
-        outcome: Agreement = "not checked"
-        found = settings[score.setting].scores[score.metric].mean if is_checked else None
-        if is_checked:
-            off = math.inf if found is None else round(abs(found - score.value), _DECIMALS)
-            outcome = "OK" if off <= score.tolerance else "nearly" if off <= score.nearly else "FAIL"
-        given = {"setting": score.setting, "metric": score.metric, "expected": score.value, "found": found}
-        limits = {"tolerance": score.tolerance, "nearly": score.nearly}
-        outcomes.append(ExpectedOutcome(**given, **limits, outcome=outcome))
-    return outcomes
 
 
 def _side(value: float, limit: float) -> int:
@@ -388,95 +327,3 @@ def _baseline_faults(gate: Gate, subject: Subject) -> Iterator[str]:
         yield f"the margin is {gate.limit:g}; it must be at least 0."
     elif told := too_wide(gate.limit, metric):
         yield told
-
-
-Off = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Value = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class ExpectedValue(Options):
-    """A score with separate tolerances."""
-
-    value: Value
-    tolerance: Off | None = None
-    nearly: Off | None = None
-
-
-def _shape(value: object) -> str:
-    return "mapping" if isinstance(value, Mapping | ExpectedValue) else "score"
-
-
-Expected = Annotated[Annotated[Value, Tag("score")] | Annotated[ExpectedValue, Tag("mapping")], Discriminator(_shape)]
-
-
-class ExpectedFile(Options):
-    """The content of a file of expected scores."""
-
-    report: str | None = None
-    """The run that it was written from."""
-
-    tolerance: Off = TOLERANCE
-    """Within it a score is OK."""
-
-    nearly: Off = NEARLY
-    """A score within it is nearly equal, which is reported and does not fail; at least the tolerance."""
-
-    settings: dict[str, Annotated[dict[str, Expected], Field(min_length=1)]] = Field(min_length=1)
-    """By setting, and by metric in any spelling."""
-
-
-def read_expected(
-    path: str | Path, settings: Sequence[str] | None = None, metrics: Sequence[str] | None = None
-) -> list[ExpectedScore]:
-    """The expected scores of a file, in its order, with canonical names of metrics.
-
-    ``settings`` and ``metrics``, if given, are the only valid names. Raises ConfigError for invalid YAML, GateError for
-    other faults, each with line and column.
-    """
-    content = parse_yaml(read_text(Path(path), GateError), str(path), Path(path).resolve().parent)
-    file = validate(ExpectedFile, content.value, GateError, content.fault_at)
-    faults: list[Fault] = []
-    scores: dict[tuple[str, str], ExpectedScore] = {}
-    for setting, values in file.settings.items():
-        if settings is not None and setting not in settings:
-            near = did_you_mean(setting, settings)
-            message = f"there is no setting {setting!r}.{near} There are: {listed(settings)}."
-            faults.append(content.fault_at(("settings", setting), message))
-        for metric, given in values.items():
-            one = given if isinstance(given, ExpectedValue) else ExpectedValue(value=given)
-            try:
-                name = str(parse_metric(metric)) if metrics is None else known_metric(metric, metrics)
-                if (setting, name) in scores:
-                    raise MetricError(f"{metric!r} is {name}, which has a score already; keep one of them.")
-            except MetricError as error:
-                faults.append(content.fault_at(("settings", setting, metric), str(error)))
-                continue
-            tolerance = file.tolerance if one.tolerance is None else one.tolerance
-            nearly = max(tolerance, file.nearly if one.nearly is None else one.nearly)
-            scores[setting, name] = ExpectedScore(setting, name, one.value, tolerance, nearly)
-    if faults:
-        raise GateError(*faults)
-    return list(scores.values())
-
-
-def expected_text(
-    run_id: str, settings: Sequence[SettingPart], metrics: Sequence[str], kept: Sequence[ExpectedScore] = ()
-) -> str:
-    """The scores of ``settings`` by ``metrics`` as YAML, in six digits; scores over no queries are left out.
-
-    Scores in ``kept`` keep their tolerances, if these are unusual.
-    """
-    import yaml
-
-    limits = {(score.setting, score.metric): (score.tolerance, score.nearly) for score in kept}
-    written: dict[str, dict[str, object]] = {}
-    for setting in settings:
-        for metric in metrics:
-            mean = setting.scores[metric].mean if metric in setting.scores else None
-            tolerance, nearly = limits.get((setting.name, metric), (TOLERANCE, NEARLY))
-            if mean is not None:
-                is_usual, value = (tolerance, nearly) == (TOLERANCE, NEARLY), round(mean, 6)
-                own = value if is_usual else {"value": value, "tolerance": tolerance, "nearly": nearly}
-                written.setdefault(setting.name, {})[metric] = own
-    file = {"report": run_id, "tolerance": TOLERANCE, "nearly": NEARLY, "settings": written}
-    return str(yaml.safe_dump(file, sort_keys=False, allow_unicode=True, width=10_000))

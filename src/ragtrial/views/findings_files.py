@@ -1,4 +1,4 @@
-"""Gates, expected scores and a comparison as lines, Markdown, JUnit XML and CSV."""
+"""Gates and a comparison as lines, Markdown, JUnit XML and CSV."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from ragtrial.cache.untrusted import for_markdown, for_xml
 from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
-from ragtrial.comparison.gates import ExpectedOutcome, Findings, GateOutcome
+from ragtrial.comparison.gates import Findings, GateOutcome
 from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import counted
 from ragtrial.report.schema import MeanPart
@@ -21,24 +21,20 @@ from ragtrial.views.table import Table, mean_row, mean_table
 
 
 def gate_lines(findings: Findings) -> list[str]:
-    """A line for each gate and expected score that did not pass, and a line that sums up; empty without any.
+    """A line for each gate that did not pass, and a line that sums up; empty without any.
 
     The line of a failed gate has the condition and the result.
     """
     lines = [gate_line(gate) for gate in findings.gates if gate.outcome != "passed" or gate.is_incomplete]
-    lines += [f"expected {one.outcome}: {expected_line(one)}" for one in findings.expected if one.outcome != "OK"]
-    return lines + ([summary(findings)] if findings.gates or findings.expected else [])
+    return lines + ([summary(findings)] if findings.gates else [])
 
 
 def summary(findings: Findings) -> str:
-    """How many gates and expected scores passed, and how many did not."""
-    words = ("passed", "OK", "nearly", "failed", "FAIL", "undecided", "not checked")
-    texts = []
-    for noun, outcomes in (("gate", findings.gates), ("expected score", findings.expected)):
-        found = [str(one.outcome) for one in outcomes]
-        counts = ", ".join(f"{found.count(word):,} {word}" for word in words if word in found)
-        texts += [f"{counted(len(found), noun)}: {counts}"] if found else []
-    return "; ".join(texts)
+    """How many gates passed, and how many did not; empty without any."""
+    outcomes = [str(gate.outcome) for gate in findings.gates]
+    words = ("passed", "failed", "undecided", "not checked")
+    counts = ", ".join(f"{outcomes.count(word):,} {word}" for word in words if word in outcomes)
+    return f"{counted(len(outcomes), 'gate')}: {counts}" if outcomes else ""
 
 
 def gate_line(gate: GateOutcome) -> str:
@@ -54,18 +50,6 @@ def gate_details(gate: GateOutcome) -> str:
     texts += [f"{counted(passed, 'other')} passed"] if passed and gate.outcome != "passed" else []
     note = f" ({gate.note})" if gate.note else ""
     return f"{'; '.join(texts) or 'there is nothing to check'}{note}"
-
-
-def expected_line(one: ExpectedOutcome) -> str:
-    """``dense ndcg@10 is 0.6502, expected 0.6631 (0.0129 lower; OK within 0.001, nearly within 0.01)``."""
-    name = f"{one.setting} {one.metric}"
-    if one.outcome == "not checked":
-        return f"{name}: the setting could not be run"
-    if one.found is None:
-        return f"{name} is over no query, expected {one.expected:.4f}"
-    off = f"{abs(one.found - one.expected):.2g} {'higher' if one.found > one.expected else 'lower'}"
-    within = f"OK within {one.tolerance:g}, nearly within {one.nearly:g}"
-    return f"{name} is {one.found:.4f}, expected {one.expected:.4f} ({off}; {within})"
 
 
 def markdown_text(findings: Findings) -> str:
@@ -105,19 +89,16 @@ def _sections(findings: Findings) -> Iterator[str]:
 def _outcome(findings: Findings) -> str:
     said = summary(findings)
     if findings.has_failed:
-        return f"{'failed' if ' failed' in said or 'FAIL' in said else 'undecided'} ({said})"
+        return f"{'failed' if ' failed' in said else 'undecided'} ({said})"
     if findings.is_incomplete:
         return f"incomplete ({said or 'some settings could not be run'})"
     return f"passed ({said})" if said else "compared" if findings.comparison else "scored"
 
 
 def _items(findings: Findings) -> Iterator[str]:
-    """A line for each gate, each expected score that is not just so, each setting that failed, and each warning."""
+    """A line for each gate, each setting that failed, and each warning."""
     for gate in findings.gates:
         yield f"**{gate.outcome}**: {code(gate.gate)}: {for_markdown(gate_details(gate))}"
-    for one in findings.expected:
-        if one.outcome != "OK":
-            yield f"**{one.outcome}**: {for_markdown(expected_line(one))}"
     for failure in findings.failures:
         yield f"**could not be run**: {code(failure.name)}: {for_markdown(failure.error)}"
     for warning in findings.comparison.warnings if findings.comparison else ():
@@ -149,9 +130,7 @@ def code(text: str) -> str:
     return f"<code>{for_markdown(text)}</code>"
 
 
-_ENDINGS = {
-    "failed": "failure", "FAIL": "failure", "undecided": "failure", "not checked": "skipped", "error": "error",
-}  # fmt: skip
+_ENDINGS = {"failed": "failure", "undecided": "failure", "not checked": "skipped", "error": "error"}
 _COUNTS = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
 
@@ -165,9 +144,9 @@ class _Case:
 
 
 def junit_text(findings: Findings) -> str:
-    """An XML document with up to four suites: gates, expected scores, comparisons, and settings that failed.
+    """An XML document with up to three suites: gates, comparisons, and settings that failed.
 
-    Each gate and each expected score is a test. All comparisons are one test, which passes, because no outcome was
+    Each gate is a test. All comparisons are one test, which passes, because no outcome was
     asked for. The output of a test has its results. A setting that could not be run is an error.
     """
     root = Element("testsuites")
@@ -177,10 +156,6 @@ def junit_text(findings: Findings) -> str:
                 f"{finding.setting}: {finding.outcome}: {finding.found}" for finding in gate.findings
             )])
             for gate in findings.gates
-        ],
-        "expected": [
-            _Case(f"{score.setting}: {score.metric}", score.outcome, [expected_line(score)])
-            for score in findings.expected
         ],
         "comparison": list(_compared(findings)),
         "settings": [_Case(part.name, "error", [part.error, part.details or ""]) for part in findings.failures],

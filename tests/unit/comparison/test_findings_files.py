@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 
 from gate_scenarios import HOSTILE, comparison, findings, judged, part, setting
 from ragtrial.comparison.comparison_parts import ComparisonPart
-from ragtrial.comparison.gates import ExpectedScore, Findings, judge_expected
+from ragtrial.comparison.gates import Findings
 from ragtrial.report.schema import FailurePart, WarningPart
 from ragtrial.runs.formats.writing import write_table
 from ragtrial.views.findings_files import code, csv_columns, junit_text, markdown_text
@@ -32,10 +32,9 @@ def everything(name: str = "new") -> Findings:
         part(one, 0.01, (0.0, 0.02), metric="recall@10", family="descriptive") for one in dict.fromkeys((name, "other"))
     ]
     known = {one: setting(one, ndcg_10=0.5, recall_10=0.7) for one in ("other", "base", name)}
-    expected = judge_expected([ExpectedScore(name, "ndcg@10", value) for value in (0.5, 0.505, 0.7)], known)
     return findings(
         settings=known, comparison=comparison(*two, *more), gates=(judged("ndcg@10 worse than baseline", *two),),
-        expected=tuple(expected), failures=(FailurePart(name="gone", error="no | key"),),
+        failures=(FailurePart(name="gone", error="no | key"),),
     )  # fmt: skip
 
 
@@ -56,7 +55,7 @@ def cells(markdown: str) -> list[list[list[str]]]:
 
 def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
     text = markdown_text(everything())
-    assert text.splitlines()[0] == ("### kitchen: failed (1 gate: 1 failed; 3 expected scores: 1 OK, 1 nearly, 1 FAIL)")
+    assert text.splitlines()[0] == "### kitchen: failed (1 gate: 1 failed)"
     short, other = cells(text)
     assert short == [
         ["setting", "mean", "difference", "95% interval", "detectable", "questions needed", "verdict"],
@@ -67,7 +66,6 @@ def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
     assert other == [["differences, descriptive", "recall@10"], ["other", "+0.010"], ["new", "+0.010"]]
     shown = html.unescape(RENDERER.render(text))
     assert "<strong>failed</strong>: <code>ndcg@10 worse than baseline</code>: new -0.0500 against base, 95%" in shown
-    assert "<strong>FAIL</strong>: new ndcg@10 is 0.5000, expected 0.7000" in shown
     assert "<strong>could not be run</strong>: <code>gone</code>: no | key" in shown
     assert shown.count("<details>") == shown.count("</details>") == 2
 
@@ -91,10 +89,10 @@ def test_a_baseline_has_a_mean_where_it_is_one_for_all_rows() -> None:
 @pytest.mark.parametrize(
     ("changes", "outcome"),
     [
-        ({"expected": (), "failures": ()}, "failed (1 gate: 1 failed)"),
-        ({"gates": (), "expected": ()}, "incomplete (some settings could not be run)"),
-        ({"gates": (), "expected": (), "failures": ()}, "compared"),
-        ({"gates": (), "expected": (), "failures": (), "comparison": None}, "scored"),
+        ({"failures": ()}, "failed (1 gate: 1 failed)"),
+        ({"gates": ()}, "incomplete (some settings could not be run)"),
+        ({"gates": (), "failures": ()}, "compared"),
+        ({"gates": (), "failures": (), "comparison": None}, "scored"),
     ],
 )
 def test_the_heading_says_what_it_came_to(changes: dict[str, object], outcome: str) -> None:
@@ -188,21 +186,19 @@ def suites(made: Findings) -> dict[str, ET.Element]:
 
 
 def all_kinds(name: str = "new") -> Findings:
-    """Gates, expected scores, comparisons and a setting that failed."""
+    """Gates, comparisons and a setting that failed."""
     two = part(name, -0.05, (-0.09, -0.01), sentence="worse"), part("other", 0.1, (0.05, 0.15), sentence="better")
     known = {one: setting(one, ndcg_10=0.5) for one in (name, "other", "base")}
-    scores = [ExpectedScore(name, "ndcg@10", value) for value in (0.5, 0.505, 0.7)]
-    expected = judge_expected([*scores, ExpectedScore("gone", "rr@10", 1)], known, ["gone"])
     gate, bound = judged("ndcg@10 worse than baseline", *two), judged("ndcg@10 < 0.5", settings=list(known.values()))
     return findings(
-        settings=known, comparison=comparison(*two), gates=(gate, bound), expected=tuple(expected),
+        settings=known, comparison=comparison(*two), gates=(gate, bound),
         failures=(FailurePart(name="gone", error="no key"),),
     )  # fmt: skip
 
 
-def test_a_gate_and_an_expected_score_are_a_test_each_and_fail_with_what_was_found() -> None:
+def test_each_gate_is_a_test_and_fails_with_what_was_found() -> None:
     made = suites(all_kinds())
-    assert list(made) == ["gates", "expected", "comparison", "settings"]
+    assert list(made) == ["gates", "comparison", "settings"]
     worse, bound = made["gates"].findall("testcase")
     assert (worse.attrib, [child.tag for child in bound]) == (
         {"name": "ndcg@10 worse than baseline", "classname": "ragtrial.kitchen.gates"}, ["system-out"],
@@ -216,9 +212,6 @@ def test_a_gate_and_an_expected_score_are_a_test_each_and_fail_with_what_was_fou
         "new: failed: -0.0500 against base, 95% interval -0.0900 to -0.0100: worse",
         "other: passed: +0.1000 against base, 95% interval +0.0500 to +0.1500: not shown to be worse",
     ]
-    ends = [[child.tag for child in case][:-1] for case in made["expected"].findall("testcase")]
-    assert ends == [[], [], ["failure"], ["skipped"]]
-    assert "new ndcg@10 is 0.5000, expected 0.5050" in (made["expected"][1].findtext("system-out") or "")
 
 
 def test_counts_are_those_of_the_tests() -> None:
