@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "ragtrial"
 ORDER = [
     "errors", "records", "rankings", "registry", "options", "progress", "cache", "dataset", "report", "runs", "engines",
     "components", "evaluation", "config", "pipeline", "evaluator", "scoring", "comparison", "search", "experiment",
-    "labelling", "views", "integrations", "cli",
+    "labelling", "views", "cli",
 ]  # fmt: skip
 """Folders and modules, top to bottom. The package itself and its entry point are outside: they open the door."""
 
@@ -47,8 +47,6 @@ HEAVY = {
     "qdrant_edge",
     "psycopg",
 }
-ADAPTED = {"integrations/haystack.py": {"haystack"}}
-"""A module that makes classes for another framework needs it when it is imported; nothing else imports the module."""
 MOST_LINES = 600
 """Of a file, with everything."""
 MOST_CODE = 38_300
@@ -96,15 +94,6 @@ def at_import(node: ast.AST) -> Iterator[ast.AST]:
         yield from at_import(child)
 
 
-def test_nothing_imports_a_module_for_another_framework() -> None:
-    assert not [
-        f"{name}:{line}: {module}"
-        for name in FILES
-        for line, module in imported(tree_of(name))
-        if module.startswith("ragtrial.integrations.")
-    ]
-
-
 def test_the_order_names_every_part_that_there_is_once() -> None:
     assert sorted(ORDER) == sorted({part_of(name) for name in FILES if name not in DOORS})
 
@@ -129,7 +118,7 @@ def test_a_module_imports_no_heavy_package_before_it_is_needed() -> None:
         for node in at_import(tree_of(name))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for line, module in imported(node)
-        if module.partition(".")[0] in HEAVY - ADAPTED.get(name, set())
+        if module.partition(".")[0] in HEAVY
     ]
 
 

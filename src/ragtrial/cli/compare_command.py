@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from ragtrial.cli.gating import GateOptions, checks_for_comparison
-from ragtrial.cli.options import SETTINGS, ComparisonInputs, declare, option
+from ragtrial.cli.inputs import ComparisonInputs
+from ragtrial.cli.options import SETTINGS, declare, option
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.comparison import across as over_reports
 from ragtrial.evaluation.metrics import spelling

@@ -7,24 +7,22 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TextIO, TypeVar
 
 from ragtrial import config as configs
 from ragtrial.cli.options import option
 from ragtrial.cli.terminal import Terminal
 from ragtrial.comparison import comparing, comparison_input
 from ragtrial.comparison import gates as all_gates
+from ragtrial.comparison.comparing import ComparisonOptions
+from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.comparison.comparison_parts import Comparison
+from ragtrial.comparison.gates import Findings
 from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError, did_you_mean, listed
 from ragtrial.pipeline import run as runs
 from ragtrial.report import model, schema
 from ragtrial.runs import streams
 from ragtrial.views import analysis, findings_files, report_tables
-
-if TYPE_CHECKING:
-    from ragtrial.comparison.comparing import ComparisonOptions
-    from ragtrial.comparison.comparison_input import ComparisonInput
-    from ragtrial.comparison.comparison_parts import Comparison
-    from ragtrial.comparison.gates import Findings
 
 T = TypeVar("T")
 
@@ -101,7 +99,7 @@ class Checks:
         if not is_compared:
             return self._findings(report, parts, report.failures, name)
         try:
-            inputs, options = _inputs(report, baseline), comparing.ComparisonOptions(name, config=self.config)
+            inputs, options = _inputs(report, baseline), ComparisonOptions(name, config=self.config)
             comparison = analysis.analyse(inputs, options)
             by_metric = self._by_metric(inputs, options, comparison)
         except InputError as error:
@@ -134,7 +132,7 @@ class Checks:
         ranked = sorted(means, key=lambda name: (means[name] is None, -sign * (means[name] or 0.0), name))
         failed = [failure.name for failure in failures]
         evidence = all_gates.GateEvidence(settings, primary, failed, baseline, by_metric or {})
-        return all_gates.Findings(
+        return Findings(
             subject=report.experiment,
             primary_metric=primary,
             settings={name: settings[name] for name in ranked},
@@ -224,7 +222,6 @@ def checks_for_run(
 
 
 def _baseline(text: str, names: Iterable[str], config: configs.ExperimentConfig) -> RunBaseline:
-
     if text in names:
         return RunBaseline(text, text)
     reference, colon, setting = text.rpartition(":")

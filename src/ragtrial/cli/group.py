@@ -2,70 +2,39 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import click
 
 from ragtrial import __version__
 from ragtrial.errors import InputError, did_you_mean
 
-COMMANDS = (
-    "demo", "init", "run", "plan", "validate", "chunks", "labels", "show", "compare", "report", "search", "score",
-    "questions", "pool", "label", "judge", "rescore", "export", "list", "explain", "cache", "schema",
-)  # fmt: skip
-"""In the order of the help; each is the ``command`` of a module, which is loaded when the command is called."""
-
-
-class _Later(ModuleType):
-    """A module of the library that is imported when one of its names is first used."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or sys.modules.get(self.__name__) is self:
-            raise AttributeError(f"{self.__name__} is not imported yet: import the module, not its {name}")
-        return getattr(import_module(self.__name__), name)
-
-
-class _LaterFinder(MetaPathFinder, Loader):
-    """Finds modules outside the command line, and puts off their import."""
-
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
-        if not fullname.startswith("ragtrial.") or fullname.startswith("ragtrial.cli."):
-            return None
-        spec = PathFinder.find_spec(fullname, path)
-        if spec is not None:
-            spec.loader = self
-        return spec
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _Later(spec.name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        return
-
-
-@contextmanager
-def _later() -> Iterator[None]:
-    """Modules that are imported inside the block are loaded when they are used: help and wrong options need none."""
-    import_module("ragtrial.cli.terminal")  # with the modules from which commands import names: errors, records, ...
-    finder = _LaterFinder()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        for name in [name for name, module in sys.modules.items() if isinstance(module, _Later)]:
-            parent, _, child = name.rpartition(".")
-            del sys.modules[name]
-            if parent in sys.modules:
-                vars(sys.modules[parent]).pop(child, None)
+COMMANDS = {
+    "demo": "Compare five retrievers on sample data.",
+    "init": "Write a config, labels and documents to start from.",
+    "run": "Run the experiment of CONFIG and write its report.",
+    "plan": "Say what `run` would do, why, and how long it would take.",
+    "validate": "Check CONFIG, its labels and its documents.",
+    "chunks": "Show how the settings of CONFIG cut its documents.",
+    "labels": "List, add, remove, merge and convert labels.",
+    "show": "Show a REPORT: a folder, a run id, or `latest`.",
+    "compare": "Say which settings are better, by how much, and how certain that is.",
+    "report": "Write one HTML page about one or more reports.",
+    "search": "Show what settings return for TEXT, and grade it.",
+    "score": "Score runs by qrels.",
+    "questions": "Let a model draft questions from the documents of CONFIG.",
+    "pool": "Write a worklist of the texts to label next.",
+    "label": "Grade the texts of a worklist and add them to your labels.",
+    "judge": "Let a model grade what the settings found.",
+    "rescore": "Score stored rankings by other labels or metrics.",
+    "export": "Write a run, or judgments, as trec_eval reads them.",
+    "list": "List runs, retrievers, metrics and more.",
+    "explain": "Explain a metric, a config key, a kind, or a column of a comparison.",
+    "cache": "Show, clean up and share cached results.",
+    "schema": "Print the JSON Schema of a config, labels or reports.",
+}
+"""Each with the first line of its help, so that the list of commands imports none of them."""
 
 
 class _Commands(click.Group):
@@ -75,9 +44,12 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        with _later():
-            command: click.Command = import_module(f"ragtrial.cli.{cmd_name}_command").command
+        command: click.Command = import_module(f"ragtrial.cli.{cmd_name}_command").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

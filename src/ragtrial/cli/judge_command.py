@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from ragtrial.cli.options import SETTINGS, ComparisonInputs, ModelInputs, declare, option, plan_json, plan_line
+from ragtrial.cli.inputs import ComparisonInputs, ModelInputs, plan_json, plan_line
+from ragtrial.cli.options import SETTINGS, declare, option
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.comparison import judge as judgments
 from ragtrial.errors import InputError, counted

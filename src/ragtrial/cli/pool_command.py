@@ -7,7 +7,8 @@ from shlex import quote
 
 import click
 
-from ragtrial.cli.options import SETTINGS, ComparisonInputs, declare, option
+from ragtrial.cli.inputs import ComparisonInputs
+from ragtrial.cli.options import SETTINGS, declare, option
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.errors import counted
 from ragtrial.labelling import label_target, pooling

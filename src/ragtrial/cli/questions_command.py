@@ -10,7 +10,8 @@ from shlex import quote
 import click
 
 from ragtrial import config as configs
-from ragtrial.cli.options import CONFIG, OVERRIDES, ModelInputs, declare, option, plan_json, plan_line
+from ragtrial.cli.inputs import ModelInputs, plan_json, plan_line
+from ragtrial.cli.options import CONFIG, OVERRIDES, declare, option
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.errors import InputError, counted, did_you_mean, listed
 from ragtrial.labelling import drafting as drafts

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from ragtrial.cli.options import ComparisonInputs, declare, option
+from ragtrial.cli.inputs import ComparisonInputs
+from ragtrial.cli.options import declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal, save
 from ragtrial.errors import Fault, InputError, ReportError, counted
 from ragtrial.report import model

@@ -16,7 +16,7 @@ from ragtrial.cli.terminal import Answer, Line, Terminal
 from ragtrial.evaluation import metrics as known_metrics
 from ragtrial.runs import inputs, streams
 from ragtrial.runs.formats import writing
-from ragtrial.scoring import as_report, score_runs
+from ragtrial.scoring import score_runs
 from ragtrial.views import run_tables
 from ragtrial.views.table import Table
 
@@ -85,6 +85,8 @@ def command(
             writing.table_form(target)
             streams.check_folder(target)
     if output:
+        from ragtrial.scoring import as_report  # scores do without pydantic, which this needs
+
         as_report.check_target(Path(output), given)
     scoring = score_runs.score_given(given, protocol)
     with contextlib.redirect_stdout(terminal.out):
