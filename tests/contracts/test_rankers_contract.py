@@ -229,7 +229,7 @@ def ranked(
 ) -> Ranked:
     """What a case finds, put to work by itself, with all of its parts."""
     setting = setting_of_case(run, name)
-    corpus = run.corpus
+    corpus = run.data.corpus
     stages = corpus.stages(setting)
     with open_setting(corpus.resources, stages, corpus.runner, "document", is_fresh=is_fresh) as opened:
         return opened.ranked(questions, depth)
@@ -255,7 +255,7 @@ def documents_of(found: Ranked) -> list[list[str]]:
 
 
 def questions_of(run: Run) -> list[Question]:
-    return [*run.questions, *(Question(text) for text in ASKED)]
+    return [*run.data.questions, *(Question(text) for text in ASKED)]
 
 
 def near(row: Row) -> list[Any]:
@@ -310,7 +310,7 @@ def test_rows_are_sound(run: Run, name: str) -> None:
     """Codes of units, each once; then padding; scores that are numbers and never rise."""
     questions = questions_of(run)
     found = ranked(run, name, questions, Depth(candidates=10, units=6))
-    rankings, library = found.candidates.rankings, run.corpus.library
+    rankings, library = found.candidates.rankings, run.data.corpus.library
     assert rankings.codes.dtype == "int32"
     assert rankings.scores.dtype == "float32"
     assert len(rankings) == len(found.candidates.skipped) == len(questions)
@@ -422,7 +422,7 @@ def test_the_identity_is_what_changes_rankings(kitchen: Experiment, name: str) -
 def test_what_it_is_asked_and_its_inputs_are_json_values(run: Run, name: str) -> None:
     retriever = setting_of_case(run, name).retriever
     asked = [retriever.asked(question) for question in questions_of(run)]
-    inputs = retriever.inputs(run.corpus.resources.digest)
+    inputs = retriever.inputs(run.data.corpus.resources.digest)
     assert json.loads(json.dumps([asked, inputs])) == [asked, inputs]
 
 

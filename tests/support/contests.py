@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import DOCUMENTS, QUERIES, write_experiment
+from ragtrial.config.models import EvaluatorOptions
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.reporting import metric_part
@@ -52,7 +53,7 @@ def report_of(values: Values, metric: str = "ndcg@3", **changes: Any) -> Report:
 
 
 def metric_of(name: str, threshold: int = 1) -> MetricPart:
-    return metric_part(parse_metric(name), threshold, "skip")
+    return metric_part(parse_metric(name), EvaluatorOptions(relevance_threshold=threshold))
 
 
 def setting_of(name: str, metric: str, values: Sequence[float | None]) -> SettingPart:

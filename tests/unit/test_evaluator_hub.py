@@ -244,7 +244,7 @@ def test_a_model_leaves_the_memory_when_no_later_setting_needs_it(experiment: Ex
     run = Run.of(experiment.config())
     assert [run.score(setting).name for setting in run.one_by_one()] == ["dense"]
     assert experiment.embedded()
-    embedders = [run.corpus.resources.embedder(setting.embedder) for setting in run.settings]
+    embedders = [run.data.corpus.resources.embedder(setting.embedder) for setting in run.settings]
     assert [one.is_loaded for one in embedders] == [False]
 
 

@@ -10,7 +10,7 @@ from ragtrial.comparison.selection import SelectionPart
 from ragtrial.comparison.statistics.procedures import Basis
 from ragtrial.errors import counted
 from ragtrial.records import Direction
-from ragtrial.report.model import data_frame, html_table
+from ragtrial.report.model import data_frame
 from ragtrial.report.schema import Part, ScoredPart, WarningPart
 
 if TYPE_CHECKING:
@@ -300,21 +300,6 @@ class Comparison(Part):
     def __repr__(self) -> str:
         size = f"{counted(len(self.settings), 'setting')}, {counted(self.queries, 'question')}"
         return f"Comparison({size}, {self.primary_metric}. {self.conclusion.sentences[0]})"
-
-    def _repr_html_(self) -> str:
-        rows = [
-            {
-                "setting": part.setting,
-                "against": part.baseline,
-                "difference": part.difference,
-                "from": part.ci and part.ci[0],
-                "to": part.ci and part.ci[1],
-                "verdict": part.verdict,
-            }
-            for part in self.comparisons
-            if part.metric == self.primary_metric
-        ]
-        return html_table(f"{self.primary_metric}. {self.procedure.sentence}", rows)
 
     def to_frame(self) -> DataFrame:
         """A pandas DataFrame with a row per comparison and metric: the fields of each, the interval as two columns.

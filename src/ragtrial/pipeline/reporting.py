@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -12,25 +13,23 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.vector_checks import health_warnings
-from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
 from ragtrial.config.settings import Setting, too_long_warnings, uncovered_warnings
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import counted
-from ragtrial.evaluation.evaluators import NoRelevant
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import Metric
 from ragtrial.evaluation.metrics.base import DEFINED_FOR
 from ragtrial.evaluation.spans import judged_whole
 from ragtrial.pipeline.measurement_stages import audit_warnings, latency_warnings
-from ragtrial.pipeline.results import ComponentRanking, Diagnostics, packages_of, setting_parameters
+from ragtrial.pipeline.results import ComponentRanking, Diagnostics, setting_parameters
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.rankings import PADDING, Codes, collapse, distinct
 from ragtrial.records import PromptQueries, ReportWarning, Unit
 from ragtrial.report import schema
-from ragtrial.report.model import SCHEMA_VERSION, Report, environment, part_file
+from ragtrial.report.model import SCHEMA_VERSION, Report, environment, new_run_id, part_file
 
 _FEW_JUDGED = 0.5
 _ROWS_AT_ONCE = 256
@@ -39,85 +38,58 @@ _TIED = 0.001
 
 
 def build_report(
-    config: ExperimentConfig,
     scored: Sequence[ScoredSetting],
-    *,
-    run_id: str,
     labels: PromptQueries,
-    documents_fingerprint: str,
     metrics: MetricChoice,
-    failures: Sequence[schema.FailurePart],
+    options: EvaluatorOptions,
+    library: Library | None,
     warnings: Sequence[ReportWarning],
+    *,
+    documents: Mapping[str, Any],
+    packages: Iterable[str] = (),
+    **fields: Any,
 ) -> Report:
-    """The report of a run with at least one scored setting."""
-    library, queries, options = scored[0].found.chunks.library, query_parts(labels), config.evaluators
-    settings = [one.to_part() for one in scored]
-    reported = [*warnings, *(warning for one in scored for warning in setting_warnings(one, str(metrics.primary)))]
+    """The report of settings scored by ``labels``, not yet written.
+
+    ``library`` is needed under unit: span alone. ``documents`` are the fields that describe the documents, ``packages``
+    are shown with their versions, and ``fields`` are the fields of the report that do not depend on scores.
+    """
+    queries = [schema.QueryPart.model_validate(query, from_attributes=True) for query in labels.queries]
+    by_span, primary = options.unit == "span", str(metrics.primary)
+    whole = judged_whole(labels.queries, library) if by_span and library is not None else {}
+    settings, judged = [one.to_part() for one in scored], {one.name: one.judged for one in scored if one.judged}
+    reported = [*warnings, *(warning for one in scored for warning in setting_warnings(one, primary))]
     reported += latency_warnings({part.name: part.latency for part in settings})
-    reported += tie_warnings(
-        {one.name: one.judged.tied for one in scored if one.judged}, str(metrics.primary), options.ties
-    )
-    reported += judged_warnings({one.name: one.graded for one in scored}, metrics.primary.k)
+    reported += tie_warnings({name: one.tied for name, one in judged.items()}, primary, options.ties)
+    reported += judged_warnings({name: one.graded for name, one in judged.items()}, metrics.primary.k)
     return Report(
         schema_version=SCHEMA_VERSION,
-        experiment=config.experiment,
-        run_id=run_id,
-        config=config.as_written,
+        run_id=new_run_id(datetime.now(UTC)),
         dataset=schema.DatasetPart(
-            documents=len(library),
-            empty_documents=library.empty,
+            **documents,
             queries=len(queries),
-            documents_fingerprint=documents_fingerprint,
-            labels_fingerprint=labels_fingerprint(queries),
-            judged_whole=judged_whole_parts(labels, library) if options.unit == "span" else {},
+            labels_fingerprint=fingerprint([query.model_dump(mode="json") for query in queries]),
+            judged_whole={name: schema.SpanPart(start=span.start, end=span.end) for name, span in whole.items()},
         ),
         unit=options.unit,
-        span_coverage=options.span_coverage if options.unit == "span" else None,
+        span_coverage=options.span_coverage if by_span else None,
         relevance_threshold=options.relevance_threshold,
-        primary_metric=str(metrics.primary),
-        metrics=metric_parts(metrics, options),
+        primary_metric=primary,
+        metrics={str(metric): metric_part(metric, options) for metric in metrics.metrics},
         prompt=labels.prompt,
         queries=queries,
         settings=settings,
-        failures=list(failures),
-        warnings=warning_parts(reported),
-        environment=environment(packages_of([one.found.setting for one in scored], library)),
+        warnings=[schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(reported)],
+        environment=environment(packages),
+        **fields,
     )
 
 
-# --- parts
-
-
-def query_parts(labels: PromptQueries) -> list[schema.QueryPart]:
-    return [schema.QueryPart.model_validate(query, from_attributes=True) for query in labels.queries]
-
-
-def labels_fingerprint(queries: Sequence[schema.QueryPart]) -> str:
-    return fingerprint([query.model_dump(mode="json") for query in queries])
-
-
-def warning_parts(warnings: Sequence[ReportWarning]) -> list[schema.WarningPart]:
-    """The warnings of a report, each once."""
-    return [schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(warnings)]
-
-
-def judged_whole_parts(labels: PromptQueries, library: Library) -> dict[str, schema.SpanPart]:
-    """The documents that ``labels`` judge as a whole, for a report under unit: span."""
-    spans = judged_whole(labels.queries, library)
-    return {name: schema.SpanPart(start=span.start, end=span.end) for name, span in spans.items()}
-
-
-def metric_parts(metrics: MetricChoice, options: EvaluatorOptions) -> dict[str, schema.MetricPart]:
-    """The meaning of each metric, by name."""
-    rules = options.relevance_threshold, options.no_relevant, options.unit
-    return {str(metric): metric_part(metric, *rules) for metric in metrics.metrics}
-
-
-def metric_part(metric: Metric, threshold: int, no_relevant: NoRelevant, unit: Unit = "document") -> schema.MetricPart:
-    """The meaning of a metric, and the queries in its mean, if grades from ``threshold`` on are relevant."""
-    definition = metric.definition
+def metric_part(metric: Metric, options: EvaluatorOptions) -> schema.MetricPart:
+    """The meaning of a metric, and the queries in its mean."""
+    definition, unit, threshold = metric.definition, options.unit, options.relevance_threshold
     needs = DEFINED_FOR[definition.needs].replace("document", "document" if unit == "document" else "passage")
-    if no_relevant == "zero" and definition.needs != "order":
+    if options.no_relevant == "zero" and definition.needs != "order":
         needs = "all queries"
     known = f" (relevant: grade {threshold} and above)" if definition.needs in ("relevant", "order") else ""
     return schema.MetricPart(
@@ -168,8 +140,11 @@ def tie_warnings(
 
 
 def setting_warnings(scored: ScoredSetting, primary: str) -> Iterator[ReportWarning]:
-    """Warnings about the vectors, the index and the rankings of one setting."""
-    result, graded = scored.found, scored.graded
+    """Warnings about the vectors, the index and the rankings of one setting; what was not run here has fewer."""
+    if scored.result is None:
+        yield from scoring_warnings(scored)
+        return
+    result, graded = scored.result, scored.graded
     setting, chunks, skipped = result.setting, result.chunks, result.ranked.candidates.skipped
     name, top_k, unit = setting.name, setting.retriever.top_k, graded.unit
     if scored.audit:

@@ -148,43 +148,18 @@ class Run:
         run.check()
         return run
 
-    @property
-    def dataset(self) -> Dataset:
-        return self.data.dataset
-
-    @property
-    def resolved(self) -> ResolvedLabels:
-        return self.data.resolved
-
-    @property
-    def metrics(self) -> MetricChoice:
-        return self.data.metrics
-
-    @property
-    def questions(self) -> list[Question]:
-        return self.data.questions
-
-    @property
-    def corpus(self) -> Corpus:
-        """The documents of the run, with the stages made from them."""
-        return self.data.corpus
-
-    @property
-    def scorer(self) -> Scorer:
-        return self.data.scorer
-
     @cached_property
     def graph(self) -> Graph:
         """The stages of all settings. Chat models write their wordings first, where a setting needs some."""
-        return self._graph_of(write_wordings(self.settings, self.questions, self.corpus.resources))
+        return self._graph_of(write_wordings(self.settings, self.data.questions, self.data.corpus.resources))
 
     def _graph_of(self, written: WrittenWordings) -> Graph:
         config = self.config
         wanted = config.latency if self.latency is None else self.latency
         return Graph(
-            self.corpus,
+            self.data.corpus,
             self.settings,
-            with_own_documents(written.questions, config.dataset, self.corpus.library),
+            with_own_documents(written.questions, config.dataset, self.data.corpus.library),
             config.evaluators.unit,
             latency=len(self.settings) <= MOST_TIMED if wanted is None else wanted,
             seed=config.seed,
@@ -200,7 +175,7 @@ class Run:
 
     def score(self, setting: Setting) -> ScoredSetting:
         """Make or read the stages of ``setting``, and score it. Raises RunError; finished stages are kept."""
-        return self.scorer.score(self.results.of(setting))
+        return self.data.scorer.score(self.results.of(setting))
 
     def one_by_one(self) -> Iterator[Setting]:
         """The settings in order. A model leaves the memory after its last setting, unless models are kept."""
@@ -209,7 +184,7 @@ class Run:
             yield setting
             for embedder in () if self.keeps_models else {part.embedder.whole for part in setting.tree()}:
                 if last[embedder] == index:
-                    self.corpus.resources.release(embedder)
+                    self.data.corpus.resources.release(embedder)
 
     @property
     def used(self) -> list[Setting]:
@@ -221,36 +196,38 @@ class Run:
     @property
     def setting_warnings(self) -> list[ReportWarning]:
         """Warnings about the settings and their questions."""
-        return [*self.noticed, *unheeded(self.settings, self.questions)]
+        return [*self.noticed, *unheeded(self.settings, self.data.questions)]
 
     @property
     def warnings(self) -> list[ReportWarning]:
         """Warnings about the settings, the documents and the labels."""
-        repaired = map(without_secrets, self.corpus.resources.workspace.repaired)
+        repaired = map(without_secrets, self.data.corpus.resources.workspace.repaired)
         return [
             *self.setting_warnings,
             *(ReportWarning("repaired", message) for message in repaired),
             *self.files_left_out,
-            *self.corpus.library.notes,
-            *self.dataset.notes,
-            *own_documents(with_own_documents(self.questions, self.config.dataset, self.corpus.library)),
+            *self.data.corpus.library.notes,
+            *self.data.dataset.notes,
+            *own_documents(with_own_documents(self.data.questions, self.config.dataset, self.data.corpus.library)),
             *self._label_warnings(),
-            *(warning for setting in self.settings for warning in self.corpus.prefix_warnings(setting)),
+            *(warning for setting in self.settings for warning in self.data.corpus.prefix_warnings(setting)),
         ]
 
     def _label_warnings(self) -> list[ReportWarning]:
         by_span = self.config.evaluators.unit == "span"
-        return [*self.resolved.warnings, *(whole_warnings(self.scorer.span_labels) if by_span else [])]
+        return [*self.data.resolved.warnings, *(whole_warnings(self.data.scorer.span_labels) if by_span else [])]
 
     @property
     def files_left_out(self) -> list[ReportWarning]:
         """A warning about files that no reader knows; never an error, as they may be there by accident."""
-        shown = listed(f"{count} {kind}" for kind, count in unsupported_files(self.dataset.corpus).most_common())
+        shown = listed(f"{count} {kind}" for kind, count in unsupported_files(self.data.dataset.corpus).most_common())
         return [ReportWarning("passed-over", f"not read in the corpus: {shown}.")] if shown else []
 
     def too_long(self, setting: Setting) -> list[ReportWarning]:
         """Warnings about texts that the model of ``setting`` would cut; counted without loading the model."""
-        return list(too_long_warnings(setting, self.results.too_long(self.corpus.stages(setting), self.questions)))
+        return list(
+            too_long_warnings(setting, self.results.too_long(self.data.corpus.stages(setting), self.data.questions))
+        )
 
     # --- checks before any work
 
@@ -261,7 +238,7 @@ class Run:
         """
         faults = self.setting_faults()
         try:
-            _ = self.resolved
+            _ = self.data.resolved
         except InputError as error:
             if faults:
                 raise InputError(*dict.fromkeys([*faults.faults, *error.faults])) from error
@@ -275,8 +252,8 @@ class Run:
             raise LabelsError(*strict_faults)
 
     def _strict_faults(self) -> Iterator[Fault]:
-        corpus = self.corpus
-        yield from (Fault(self.dataset.labels_file, message=warning.message) for warning in self._label_warnings())
+        corpus = self.data.corpus
+        yield from (Fault(self.data.dataset.labels_file, message=warning.message) for warning in self._label_warnings())
         warnings = [*self.setting_warnings, *corpus.library.notes]
         for setting in self.settings:
             warnings += [*self.too_long(setting), *corpus.prefix_warnings(setting)]
@@ -289,7 +266,7 @@ class Run:
         faults = SettingFaults()
         for setting in self.used:
             with faults.of(setting):
-                self.corpus.prepare(setting)
+                self.data.corpus.prepare(setting)
         for setting in self.used:
             with faults.of(setting):
                 self.check_setting(setting, loads_models=False)
@@ -300,7 +277,7 @@ class Run:
 
         Without ``loads_models``, a check that takes a model raises ModelNotFoundError.
         """
-        setting.retriever.check(self.corpus.context(setting, loads_models=loads_models), self.questions)
+        setting.retriever.check(self.data.corpus.context(setting, loads_models=loads_models), self.data.questions)
 
     def dry_run(self) -> DryRun:
         """The work that a run would do, and why. Raises InputError for missing inputs."""
@@ -309,10 +286,10 @@ class Run:
         faults = SettingFaults()
         for setting in self.used:
             with faults.of(setting):
-                setting.retriever.inputs(self.corpus.resources.digest)
-                self.corpus.stages(setting)
+                setting.retriever.inputs(self.data.corpus.resources.digest)
+                self.data.corpus.stages(setting)
         faults.raise_any()
         if faults.to_fetch:
             raise ModelNotFoundError(*faults.to_fetch, may_be_fetched=True)
-        written = write_wordings(self.settings, self.questions, self.corpus.resources, asks=False)
+        written = write_wordings(self.settings, self.data.questions, self.data.corpus.resources, asks=False)
         return dry_run(self.config.experiment, self._graph_of(written), written.planned, audit=self.options.audit)

@@ -7,7 +7,6 @@ import platform
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from html import escape
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -52,21 +51,7 @@ def environment(packages: Iterable[str] = ()) -> dict[str, Any]:
     }
 
 
-TableRow = Mapping[str, Any]
-"""The values of a row by column; all rows of a table have the same columns."""
-
-_MOST_ROWS = 20
-
-
-def html_table(caption: str, rows: Sequence[TableRow]) -> str:
-    """The first 20 rows as HTML, numbers with four decimals; every value is shown as text."""
-    rest = f" The first {_MOST_ROWS} of {len(rows):,} rows." if len(rows) > _MOST_ROWS else ""
-    lines = [_table_line("th", list(rows[0]))] if rows else []
-    lines += [_table_line("td", list(row.values())) for row in rows[:_MOST_ROWS]]
-    return f"<table><caption>{escape(caption + rest)}</caption>{''.join(lines)}</table>"
-
-
-def data_frame(rows: Sequence[TableRow]) -> DataFrame:
+def data_frame(rows: Sequence[Row]) -> DataFrame:
     """One row each. Raises ReportError where pandas is not installed."""
     try:
         from pandas import DataFrame
@@ -74,11 +59,6 @@ def data_frame(rows: Sequence[TableRow]) -> DataFrame:
         message = "a DataFrame needs pandas, which is not installed: pip install 'ragtrial[pandas]'."
         raise ReportError(message) from None
     return DataFrame(list(rows))
-
-
-def _table_line(cell: str, values: Sequence[object]) -> str:
-    texts = ["" if one is None else f"{one:.4f}" if isinstance(one, float) else str(one) for one in values]
-    return f"<tr>{''.join(f'<{cell}>{escape(text)}</{cell}>' for text in texts)}</tr>"
 
 
 SCHEMA_VERSION = 2
@@ -91,7 +71,6 @@ PARTS = "parts"
 _END = b'"\n}\n'
 """The bytes after the checksum of report.json, its last field."""
 
-_METRICS_SHOWN = 6
 _LARGEST = 2**31
 
 
@@ -241,11 +220,6 @@ class Report(Part):
             mean = best.scores[self.primary_metric].mean
             value = value if mean is None else f"{best.name} {mean:.3f}"
         return f"Report({self.experiment!r}, {size}, {self.primary_metric}: {value})"
-
-    def _repr_html_(self) -> str:
-        cutoff = self.primary_metric.rpartition("@")[2]
-        metrics = dict.fromkeys([self.primary_metric, *(name for name in self.metrics if name.endswith(f"@{cutoff}"))])
-        return html_table(f"{self.experiment}, run {self.run_id}", self.rows(list(metrics)[:_METRICS_SHOWN]))
 
     def to_frame(self, *, per_query: bool = False) -> DataFrame:
         """The scores as a pandas DataFrame: one row per setting, best first, or per setting and query.

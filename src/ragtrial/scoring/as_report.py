@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,14 @@ import numpy as np
 
 from ragtrial.cache.bookkeeping import only_writer
 from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.config.metric_choice import MetricChoice
+from ragtrial.config.models import EvaluatorOptions
 from ragtrial.errors import Fault, InputError, RunError, without_secrets
-from ragtrial.pipeline.reporting import labels_fingerprint, metric_part, query_parts, warning_parts
+from ragtrial.pipeline.reporting import build_report
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.records import PromptQueries, highest_grades
-from ragtrial.report.model import SCHEMA_VERSION, Report, environment, new_run_id, write_folder
+from ragtrial.report.model import Report, write_folder
 from ragtrial.report.rows import Row
-from ragtrial.report.schema import DatasetPart, SettingPart
 from ragtrial.runs.formats.rows import distinct
 from ragtrial.runs.inputs import RunInput
 from ragtrial.runs.joins import in_order
@@ -50,7 +50,19 @@ def write_score_report(scoring: Scoring, given: RunInput, target: str | Path) ->
     settings = [
         _setting(name, run, rankings[name], protocol.depth) for name, run in zip(names, scoring.runs, strict=True)
     ]
-    report = _report(scoring, settings, labels, given, folder.name)
+    sources = {"qrels": _shown(given.qrels), "runs": [_shown(source) for source in given.runs]}
+    report = build_report(
+        settings,
+        labels,
+        MetricChoice(protocol.metrics, protocol.metrics[0]),
+        EvaluatorOptions(relevance_threshold=protocol.relevance_threshold, no_relevant=protocol.no_relevant),
+        None,
+        [warning for run in scoring.runs for warning in run.warnings],
+        documents=dict.fromkeys(("documents", "empty_documents", "documents_fingerprint")),
+        experiment=folder.name,
+        config={"score": {**sources, **protocol.as_json()}},
+        failures=[],
+    )
     return write_new(report, folder, rankings, [], json.dumps(report.config, indent=1) + "\n")
 
 
@@ -82,37 +94,7 @@ def check_target(folder: Path, given: RunInput) -> None:
             raise InputError(Fault(name_of(source), message=message))
 
 
-def _report(
-    scoring: Scoring, settings: list[SettingPart], labels: PromptQueries, given: RunInput, experiment: str
-) -> Report:
-    protocol, queries = scoring.protocol, query_parts(labels)
-    rules = protocol.relevance_threshold, protocol.no_relevant
-    sources = {"qrels": _shown(given.qrels), "runs": [_shown(source) for source in given.runs]}
-    return Report(
-        schema_version=SCHEMA_VERSION,
-        experiment=experiment,
-        run_id=new_run_id(datetime.now(UTC)),
-        config={"score": {**sources, **protocol.as_json()}},
-        dataset=DatasetPart(
-            documents=None,
-            empty_documents=None,
-            queries=len(queries),
-            documents_fingerprint=None,
-            labels_fingerprint=labels_fingerprint(queries),
-        ),
-        relevance_threshold=protocol.relevance_threshold,
-        primary_metric=str(protocol.metrics[0]),
-        metrics={str(metric): metric_part(metric, *rules) for metric in protocol.metrics},
-        prompt=None,
-        queries=queries,
-        settings=settings,
-        failures=[],
-        warnings=warning_parts([warning for run in scoring.runs for warning in run.warnings]),
-        environment=environment(),
-    )
-
-
-def _setting(name: str, run: RunScores, rows: list[Row], depth: int | None) -> SettingPart:
+def _setting(name: str, run: RunScores, rows: list[Row], depth: int | None) -> ScoredSetting:
     counts: dict[str, int | None] = {
         "rows": run.counts.rows,
         "duplicates": run.counts.duplicates,
@@ -137,7 +119,7 @@ def _setting(name: str, run: RunScores, rows: list[Row], depth: int | None) -> S
         short=[depth is not None and len(row["docs"]) < depth for row in rows],
         skipped=np.zeros(len(rows), dtype=np.bool_),
         collapsed=[0] * len(rows),
-    ).to_part()
+    )
 
 
 def _rows(labels: PromptQueries, run: Run, depth: int | None) -> Iterator[Row]:

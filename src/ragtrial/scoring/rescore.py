@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import get_args
@@ -38,14 +37,14 @@ from ragtrial.evaluation.metrics.base import Family
 from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.evaluation.spans import whole_warnings
 from ragtrial.options import VARIABLE
-from ragtrial.pipeline import reporting
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.corpus_stages import fingerprint_of
+from ragtrial.pipeline.reporting import build_report, grades_row
 from ragtrial.pipeline.scored_setting import KNOWN, ScoredSetting, Scorer, context_parts
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, from_rows
 from ragtrial.records import PromptQueries, ReportWarning
-from ragtrial.report.model import PARTS, Report, environment, new_run_id, write_report
+from ragtrial.report.model import PARTS, Report, write_report
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import QueryColumns, SettingPart
 from ragtrial.scoring.as_report import check_new, write_new
@@ -162,7 +161,7 @@ def _write(parent: Report, report: Report, scored: Sequence[ScoredSetting], targ
 def _rows(parent: Report, scored: ScoredSetting, queries: Sequence[str]) -> Iterator[Row]:
     """The rows of a setting's rankings with the new grades."""
     for index, row in enumerate(parent.rankings(scored.name, queries)):
-        yield {**row, "grades": reporting.grades_row(scored.graded, index, len(row["docs"]))}
+        yield {**row, "grades": grades_row(scored.graded, index, len(row["docs"]))}
 
 
 @dataclass(eq=False)
@@ -278,36 +277,21 @@ class _Rescoring:
 
     def report_of(self, scored: Sequence[ScoredSetting]) -> Report:
         """The report of the settings, not yet written."""
-        report, options, queries = self.report, self.config.evaluators, reporting.query_parts(self.labels)
-        warnings = [*self._kept_warnings(), *self.warnings]
-        primary = self.metrics.primary
-        for setting in scored:
-            warnings += reporting.scoring_warnings(setting)
-        warnings += reporting.judged_warnings({setting.name: setting.graded for setting in scored}, primary.k)
-        tied = {setting.name: setting.judged.tied for setting in scored if setting.judged}
-        warnings += reporting.tie_warnings(tied, str(primary), options.ties)
-        by_span = options.unit == "span"
-        dataset = {
-            "queries": len(queries),
-            "labels_fingerprint": reporting.labels_fingerprint(queries),
-            "judged_whole": reporting.judged_whole_parts(self.labels, self.library) if by_span else {},
-        }
-        return report.model_copy(
-            update={
-                "run_id": new_run_id(datetime.now(UTC)),
-                "parent": report.run_id,
-                "config": self.config.as_written,
-                "dataset": report.dataset.model_copy(update=dataset),
-                "span_coverage": options.span_coverage if by_span else None,
-                "relevance_threshold": options.relevance_threshold,
-                "primary_metric": str(primary),
-                "metrics": reporting.metric_parts(self.metrics, options),
-                "prompt": self.labels.prompt,
-                "queries": queries,
-                "settings": [setting.to_part() for setting in scored],
-                "warnings": reporting.warning_parts(warnings),
-                "environment": environment(report.environment.get("packages", ())),
-            }
+        report = self.report
+        return build_report(
+            scored,
+            self.labels,
+            self.metrics,
+            self.config.evaluators,
+            self.library,
+            [*self._kept_warnings(), *self.warnings],
+            documents=report.dataset.model_dump(include={"documents", "empty_documents", "documents_fingerprint"}),
+            packages=report.environment.get("packages", ()),
+            parent=report.run_id,
+            experiment=report.experiment,
+            config=self.config.as_written,
+            search=report.search,
+            failures=report.failures,
         )
 
     def _kept_warnings(self) -> Iterator[ReportWarning]:

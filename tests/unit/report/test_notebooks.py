@@ -1,4 +1,4 @@
-"""Reports and comparisons in a notebook: one line as text, a small table as HTML, rows as a DataFrame."""
+"""Reports and comparisons in a notebook: one line as text, rows as a DataFrame."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ import pytest
 
 from ragtrial import Report, compare, load_config, run_experiment
 from ragtrial.errors import ReportError
-from ragtrial.report.model import TableRow, html_table
 from small_experiment import CONFIG, small_experiment
-
-"""Two lines of a wide terminal."""
 
 
 @pytest.fixture(scope="module")
@@ -32,24 +29,6 @@ def report(folder: Path) -> Report:
 def test_a_report_is_one_line(report: Report) -> None:
     best = report.ranked_settings()[0].name
     assert repr(report) == str(report) == f"Report('small', 2 settings, 2 queries, ndcg@3: {best} 1.000)"
-
-
-def test_a_report_is_a_table_in_a_notebook(report: Report) -> None:
-    table = report._repr_html_()
-    assert table.startswith(f"<table><caption>small, run {report.run_id}</caption><tr><th>setting</th><th>ndcg@3</th>")
-    assert table.count("<tr>") == 3
-    assert "<td>1.0000</td>" in table
-
-
-def test_a_table_shows_what_looks_like_html_as_text_and_says_how_many_rows_it_leaves_out() -> None:
-    rows: list[TableRow] = [{"<b>": "<script>", "value": None}, *[{"<b>": "x", "value": 1.5}] * 30]
-    table = html_table("a & b.", rows)
-    assert table.startswith(
-        "<table><caption>a &amp; b. The first 20 of 31 rows.</caption><tr><th>&lt;b&gt;</th><th>value</th></tr>"
-        "<tr><td>&lt;script&gt;</td><td></td></tr><tr><td>x</td><td>1.5000</td></tr>"
-    )
-    assert table.count("<tr>") == 21
-    assert html_table("none", []) == "<table><caption>none</caption></table>"
 
 
 @pytest.mark.slow
