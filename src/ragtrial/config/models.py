@@ -171,8 +171,7 @@ class ExperimentConfig(Options):
     def __repr__(self) -> str:
         return brief(self, ("experiment", "retrievers"))
 
-    def __str__(self) -> str:
-        return repr(self)
+    __str__ = __repr__
 
     @classmethod
     def of(

@@ -40,6 +40,7 @@ class Space:
         self.config = config
         self.axes: list[Axis] = config.sweep.axes() if config.sweep else []
         self.entries = list(scored(config))
+        self._names = SettingNames.of(config.sweep) if config.sweep else None
         self._variants: dict[Positions, Variant | ConfigError] = {}
         self._settings: dict[Point, Setting | None] = {}
 
@@ -64,17 +65,11 @@ class Space:
         errors = [error for error in self._variants.values() if isinstance(error, ConfigError)]
         return list(dict.fromkeys(fault for error in errors for fault in error.faults))
 
-    @cached_property
-    def _names(self) -> SettingNames | None:
-        return SettingNames.of(self.config.sweep) if self.config.sweep else None
-
     def at(self, point: Point) -> Setting | None:
         """The setting of a point; None if its values are invalid, or excluded by the sweep."""
         if point not in self._settings:
-            variant, setting = self.variant(point.positions), None
-            if variant is not None:
-                setting = named_setting(variant, point.entry, self._names)
-            self._settings[point] = setting
+            variant = self.variant(point.positions)
+            self._settings[point] = named_setting(variant, point.entry, self._names) if variant else None
         return self._settings[point]
 
     @cached_property

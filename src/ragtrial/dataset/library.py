@@ -7,7 +7,7 @@ import json
 import mmap
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -54,21 +54,16 @@ class Library:
         if not fits or not are_offsets(self._page_offsets, len(self.ids), len(self._pages)):
             raise ValueError("its texts, pages and titles do not fit its documents")
 
-    @classmethod
-    def write(cls, corpus: Path, folder: Path, on_error: OnError = "stop") -> None:
+    @staticmethod
+    def write(corpus: Path, folder: Path, on_error: OnError = "stop") -> None:
         """Read the documents of ``corpus`` into ``folder``. Raises CorpusError for unreadable documents."""
         skipped: list[Fault] | None = [] if on_error == "skip" else None
-        cls._put(read_documents(corpus, skipped), folder, lambda: left_out(corpus, skipped or ()))
-
-    @staticmethod
-    def _put(documents: Iterable[Document], folder: Path, noticed: Callable[[], Iterable[ReportWarning]]) -> None:
-        """Write ``documents``; ``noticed`` returns the warnings after the last document."""
         offsets, pages, page_offsets = array("q", [0]), array("q"), array("q", [0])
         ids, titles, empty = [], [], 0
         notes: list[ReportWarning] = []
         content = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         with (folder / "texts.bin").open("wb") as texts:
-            for document in documents:
+            for document in read_documents(corpus, skipped):
                 text = document.text.encode("utf-8")
                 content.update(text)
                 offsets.append(offsets[-1] + texts.write(text))
@@ -78,7 +73,7 @@ class Library:
                 titles.append(document.title)
                 empty += not document.text.strip()
                 notes += empty_pages(document)
-        notes = [*noticed(), *notes]
+        notes = [*left_out(corpus, skipped or ()), *notes]
         content.update(json.dumps([ids, titles, offsets.tolist()]).encode())
         told = [asdict(note) for note in notes]
         kept = {"ids": ids, "titles": titles, "empty": empty, "notes": told, "digest": content.hexdigest()}

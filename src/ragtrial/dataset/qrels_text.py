@@ -16,46 +16,25 @@ Role = Literal["query", "document", "score", "rank", "grade"]
 Columns = Mapping[str, str]
 """The columns given by the user: role to column name, such as ``{"document": "docno"}``."""
 
-_USUAL: dict[Role, tuple[tuple[str, ...], ...]] = {
-    "query": (
-        ("qid", "query_id", "query-id", "q_id", "queryid", "topic_id", "question_id"),
-        ("topic",),
-        ("query", "question"),
-    ),
+_USUAL: dict[Role, tuple[str, ...]] = {
+    "query": ("qid, query_id, query-id, q_id, queryid, topic_id, question_id", "topic", "query, question"),
     "document": (
-        (
-            "docid",
-            "doc_id",
-            "docno",
-            "doc-id",
-            "corpus-id",
-            "corpus_id",
-            "did",
-            "pid",
-            "passage_id",
-            "document_id",
-            "document-id",
-            "passage-id",
-        ),
-        ("doc", "document"),
+        "docid, doc_id, docno, doc-id, did, pid, corpus-id, corpus_id, passage_id, passage-id, "
+        "document_id, document-id",
+        "doc, document",
     ),
-    "rank": (("rank",),),
-    "score": (("score", "sim", "similarity"),),
-    "grade": (("label", "relevance", "rel", "grade", "relevancy grade", "relevance grade"), ("score",)),
+    "rank": ("rank",),
+    "score": ("score, sim, similarity",),
+    "grade": ("label, relevance, rel, grade, relevancy grade, relevance grade", "score"),
 }
-"""Usual names of each role, in lower case. A later group counts only without a name of an earlier group: next to
-``qid``, a column ``query`` is the text."""
+"""Groups of usual names of each role, in lower case. A later group counts only without a name of an earlier group:
+next to ``qid``, a column ``query`` is the text."""
 
 _ROLES: dict[Kind, tuple[Role, ...]] = {
     "run": ("query", "document", "score", "rank"),
     "qrels": ("query", "document", "grade"),
 }
 KIND_NAMES: dict[Kind, str] = {"run": "a run", "qrels": "qrels"}
-
-
-def usual_names(kind: Kind) -> set[str]:
-    """All names that columns of qrels or of runs are known by, in lower case."""
-    return {name for role in _ROLES[kind] for group in _USUAL[role] for name in group}
 
 
 def roles_of(found: Sequence[str], kind: Kind, given: Columns | None, faults: Faults) -> dict[Role, str]:
@@ -99,11 +78,8 @@ def _given(found: Sequence[str], kind: Kind, given: Columns, faults: Faults) -> 
 
 
 def _matching(found: Sequence[str], role: Role) -> list[str]:
-    for group in _USUAL[role]:
-        matching = [name for name in found if name.strip().lower() in group]
-        if matching:
-            return matching
-    return []
+    groups = ([name for name in found if name.strip().lower() in group.split(", ")] for group in _USUAL[role])
+    return next(filter(None, groups), [])
 
 
 _TREC = (
@@ -148,7 +124,7 @@ def fields_of(line: str) -> list[str]:
 
 def is_header(fields: Sequence[str], columns: Columns | None = None, kind: Kind = "qrels") -> bool:
     """True if a first line names columns: it has no number, and two usual names, or the names in ``columns``."""
-    names = usual_names(kind) | {"score"}
+    names = {"score", *(name for role in _ROLES[kind] for group in _USUAL[role] for name in group.split(", "))}
     known = sum(field.lower() in names for field in fields) >= _FEWEST_NAMES
     given = columns is not None and set(columns.values()) <= set(fields)
     return (known or given) and not any(map(_NUMBER.fullmatch, fields))

@@ -90,16 +90,11 @@ class DraftTask:
         return (_ANSWERABLE if self.is_answerable else _UNANSWERABLE).format(style=STYLES[self.style])
 
 
-@dataclass(frozen=True)
-class DraftReply:
-    """A question, and the words that answer it; None where nothing does."""
+def draft_in(reply: str, task: DraftTask) -> tuple[str, str | None] | None:
+    """The question and the answer of a reply, its last of each; None if it does not have them as ``task`` asks.
 
-    question: str
-    answer: str | None
-
-
-def draft_in(reply: str, task: DraftTask) -> DraftReply | None:
-    """The question and the answer of a reply, its last of each; None where it has them not as ``task`` asks."""
+    The answer is None for a question that the documents should not answer.
+    """
     found: dict[str, str] = {}
     for line in reply.split("\n"):
         start = line.lstrip(_SIGNS)
@@ -116,7 +111,7 @@ def draft_in(reply: str, task: DraftTask) -> DraftReply | None:
     is_none = _NONE.fullmatch(answer.split("\n")[0]) is not None
     if not question or not answer or len(question) > MOST_QUESTION or "\n" in question or is_none == task.is_answerable:
         return None
-    return DraftReply(question, None if is_none else answer)
+    return question, None if is_none else answer
 
 
 PASSAGE_SIZE = 1200
@@ -260,31 +255,31 @@ def drafted(
     counts = {"not_in_passage": 0, "repeated": 0, "copied": 0}
     seen = {_plain(query.text) for query in labels.queries}
     new = []
-    for (planned, draft), span in zip(parsed, _spans(parsed, search), strict=True):
-        if draft.answer is not None and span is None:
+    for (planned, (question, answer)), span in zip(parsed, _spans(parsed, search), strict=True):
+        if answer is not None and span is None:
             counts["not_in_passage"] += 1
-        elif _plain(draft.question) in seen:
+        elif _plain(question) in seen:
             counts["repeated"] += 1
         else:
-            seen.add(_plain(draft.question))
-            new.append((planned, draft, span))
+            seen.add(_plain(question))
+            new.append((planned, question, span))
     ids = {query.id for query in labels.queries}
     items: list[TextToGrade] = []
-    firsts = search.first([draft.question for _, draft, _ in new])
-    for (planned, draft, span), first in zip(new, firsts, strict=True):
+    firsts = search.first([question for _, question, _ in new])
+    for (planned, question, span), first in zip(new, firsts, strict=True):
         passage = planned.passage
-        if draft.answer is None and first is not None:
+        if span is None and first is not None:
             passage = search[first]  # where an answer would most likely be, if there were one
-        elif first == passage.position and search.copied_share(draft.question, passage) >= COPIED:
+        elif first == passage.position and search.copied_share(question, passage) >= COPIED:
             counts["copied"] += 1
             continue
-        name = new_id(draft.question, ids)
+        name = new_id(question, ids)
         ids.add(name)
         at = None if span is None else span.start - passage.span.start
         quote = None if span is None or at is None else passage.text[at : span.end - passage.span.start]
         items.append(
             TextToGrade(
-                query=name, question=draft.question, doc=passage.doc, title=passage.title, text=passage.text,
+                query=name, question=question, doc=passage.doc, title=passage.title, text=passage.text,
                 start=passage.span.start, end=passage.span.end,
                 draft=Draft(style=planned.task.style, quote=quote, at=at),
             )
@@ -292,7 +287,7 @@ def drafted(
     return items, DraftCounts(replies=len(answered), unparsable=len(answered) - len(parsed), **counts)
 
 
-def _spans(parsed: Sequence[tuple[PlannedDraft, DraftReply]], search: PassageSearch) -> list[Span | None]:
+def _spans(parsed: Sequence[tuple[PlannedDraft, tuple[str, str | None]]], search: PassageSearch) -> list[Span | None]:
     """The place of each answer in its document, inside of the passage that was shown; None without one.
 
     Further lines after an answer, such as a polite ending, are ignored. If the words are not found verbatim,
@@ -300,12 +295,14 @@ def _spans(parsed: Sequence[tuple[PlannedDraft, DraftReply]], search: PassageSea
     """
     library = search.corpus.library
     passages = [planned.passage for planned, _ in parsed]
-    answers = [(row, text) for row, (_, draft) in enumerate(parsed) for text in _beginnings(draft.answer or "")]
+    answers = [(row, text) for row, (_, (_, answer)) in enumerate(parsed)
+               for text in _beginnings(answer or "")]  # fmt: skip
     sought = [PassageQuery(text, library.positions[passages[row].doc]) for row, text in answers]
     spans: dict[int, Span] = {}
     for (row, text), match in zip(answers, locate_all(sought, library), strict=True):
         whole = passages[row].span
-        inside = next((place.span for place in match.places if _is_in(place.span, whole)), None)
+        places = [place.span for place in match.places]
+        inside = next((span for span in places if whole.start <= span.start and span.end <= whole.end), None)
         if inside is None and text and (at := folded(passages[row].text).find(folded(text))) >= 0:
             inside = Span(whole.start + at, whole.start + at + len(text))
         if inside is not None:
@@ -317,10 +314,6 @@ def _beginnings(answer: str) -> list[str]:
     """``answer``, then all but its last line, and so on, each without quotation marks around it."""
     lines = normalised(answer).split("\n")
     return [unquoted("\n".join(lines[:count])) for count in range(len(lines), 0, -1)]
-
-
-def _is_in(inner: Span, outer: Span) -> bool:
-    return outer.start <= inner.start and inner.end <= outer.end
 
 
 def _plain(question: str) -> str:

@@ -149,16 +149,12 @@ class Judging:
         asked: dict[str, JsonValue] = {"temperature": options.temperature, "seed": options.seed,
                                        "max_tokens": options.max_tokens, **options.fields}  # fmt: skip
         return ModelJudgment(
-            query=text.query, doc=text.doc, start=text.start, end=text.end, grade=_grade(reply),
-            model=options.model, prompt=self._prompt.hash,
+            query=text.query, doc=text.doc, start=text.start, end=text.end,
+            grade=None if reply.is_cut else grade_in(reply.text), model=options.model, prompt=self._prompt.hash,
             parameters={name: value for name, value in asked.items() if value is not None},
             reply=None if reply.refusal else reply.text, refusal=reply.refusal,
             input_tokens=reply.input_tokens, output_tokens=reply.output_tokens, cost=cost,
         )  # fmt: skip
-
-
-def _grade(reply: ChatReply) -> int | None:
-    return None if reply.is_cut else grade_in(reply.text)
 
 
 def judge_offline(queries: Sequence[Sequence[TextToGrade]]) -> list[ModelJudgment]:

@@ -18,7 +18,7 @@ from ragtrial.labelling.found_texts import texts_to_grade
 from ragtrial.labelling.label_target import label_target, refuse_others
 from ragtrial.labelling.worklist import Drawn, Worklist
 from ragtrial.progress import Progress, Silent
-from ragtrial.records import DRAWN_AT_RANDOM, Unit
+from ragtrial.records import DRAWN_AT_RANDOM
 
 USUAL_REPEATS = 0.2
 _LEAST = 1e-12
@@ -86,7 +86,6 @@ class Pool:
         self._rankings = JudgedRankings(contest)
         self._values = contest.scores(contest.primary).values
         self.depth = depth or self._rankings.usual_depth()
-        self.unit: Unit = self._rankings.unit
         self.judged: list[PooledHit] = []
         unjudged: list[PooledHit] = []
         for row in np.flatnonzero(~np.isnan(self._values).all(axis=0)).tolist():

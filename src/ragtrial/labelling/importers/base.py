@@ -279,6 +279,9 @@ class ImportedQuestion:
     more: Mapping[str, Any] | None = None
 
 
+Reader = Callable[[Content], list[ImportedQuestion]]
+
+
 @dataclass(frozen=True)
 class Importer:
     """The reader of one format. ``recognised_by`` describes for messages which files ``can_read`` accepts.
@@ -289,7 +292,7 @@ class Importer:
     name: str
     recognised_by: str
     can_read: Callable[[Content], bool]
-    read: Callable[[Content], list[ImportedQuestion]]
+    read: Reader
     is_general: bool = False
 
 
@@ -297,8 +300,16 @@ IMPORTERS: Registry[Importer] = Registry("form of labels", "ragtrial.labelling.i
 """The importers by the name of their format, in the modules of this folder."""
 
 
-def register(importer: Importer) -> None:
-    IMPORTERS.register(importer.name)(importer)
+def importer(
+    name: str, recognised_by: str, can_read: Callable[[Content], bool], *, is_general: bool = False
+) -> Callable[[Reader], Reader]:
+    """A decorator that registers the reader of a format as an ``Importer``."""
+
+    def add(read: Reader) -> Reader:
+        IMPORTERS.register(name)(Importer(name, recognised_by, can_read, read, is_general))
+        return read
+
+    return add
 
 
 @dataclass(frozen=True)

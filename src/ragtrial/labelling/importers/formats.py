@@ -42,6 +42,7 @@ class _OwnFile(Foreign):
     queries: list[_OwnQuery]
 
 
+@base.importer("kirchhoff", "an object with the list `queries`", lambda content: _is_object(content, list, "queries"))
 def read_own(content: Content) -> list[ImportedQuestion]:
     """The questions of ``{"queries": [{"id", "text", "relevant_docs": [{"doc", "relevance"}]}]}``."""
     file = content.read(_OwnFile, content.value)
@@ -70,13 +71,6 @@ def _own_answer(where: FieldPath, label: LabelRow) -> ImportedAnswer:
     return replace(answer, end=label.end, text_hash=text_hash, may_be_passage=label.start is None)
 
 
-base.register(
-    base.Importer(
-        "kirchhoff", "an object with the list `queries`", lambda content: _is_object(content, list, "queries"), read_own
-    )
-)
-
-
 # LlamaIndex, both of its data sets: EmbeddingQAFinetuneDataset has pairs, and LabelledRagDataset has examples
 
 _PAIRS = ("queries", "corpus", "relevant_docs")
@@ -98,6 +92,11 @@ class _Examples(Foreign):
     examples: list[_Example]
 
 
+@base.importer(
+    "llamaindex",
+    "an object with `queries`, `corpus` and `relevant_docs`, or with the list `examples`",
+    lambda content: _is_object(content, Mapping, *_PAIRS) or _is_object(content, list, "examples"),
+)
 def read_llamaindex(content: Content) -> list[ImportedQuestion]:
     """The questions of either kind; a label is the text of a chunk."""
     value = content.value
@@ -127,16 +126,6 @@ def _of_pairs(content: Content, pairs: _Pairs) -> list[ImportedQuestion]:
                 content.fault(("relevant_docs", name, place), f"is {chunk!r}, which is no id in `corpus`.")
         questions.append(ImportedQuestion(("queries", name), name, text, tuple(answers)))
     return questions
-
-
-base.register(
-    base.Importer(
-        "llamaindex",
-        "an object with `queries`, `corpus` and `relevant_docs`, or with the list `examples`",
-        lambda content: _is_object(content, Mapping, *_PAIRS) or _is_object(content, list, "examples"),
-        read_llamaindex,
-    )
-)
 
 
 # SQuAD 1.1 and 2.0, and data sets in its format: answers with their first character in a paragraph
@@ -185,6 +174,11 @@ class _SquadRow(Foreign):
     answers: Annotated[_SquadLists, base.InCell]
 
 
+@base.importer(
+    "squad",
+    "an object with the list `data`, or rows with `context` and `answers`",
+    lambda content: _is_object(content, list, "data") or {"context", "answers"} <= content.keys,
+)
 def read_squad(content: Content) -> list[ImportedQuestion]:
     """The questions of ``{"data": [{"paragraphs": [{"context", "qas"}]}]}``, or of rows as the hub's copy has them.
 
@@ -220,16 +214,6 @@ def _squad_question(
     return ImportedQuestion(where, row.id, row.question, (answer,))
 
 
-base.register(
-    base.Importer(
-        "squad",
-        "an object with the list `data`, or rows with `context` and `answers`",
-        lambda content: _is_object(content, list, "data") or {"context", "answers"} <= content.keys,
-        read_squad,
-    )
-)
-
-
 # chunking_evaluation: questions_df.csv, or the same rows in JSON; references with offsets
 
 
@@ -245,6 +229,7 @@ class _ReferenceRow(Foreign):
     corpus_id: base.Name = ""
 
 
+@base.importer("chunking-evaluation", "rows with `references`", lambda content: "references" in content.keys)
 def read_references(content: Content) -> list[ImportedQuestion]:
     """The questions; the corpus of each is also its tag, so that scores can be distinguished by corpus."""
     questions = []
@@ -255,13 +240,6 @@ def read_references(content: Content) -> list[ImportedQuestion]:
         )
         questions.append(ImportedQuestion(where, row.id, row.question, answers, tuple(filter(None, [row.corpus_id]))))
     return questions
-
-
-base.register(
-    base.Importer(
-        "chunking-evaluation", "rows with `references`", lambda content: "references" in content.keys, read_references
-    )
-)
 
 
 # Rows that anyone can write: a question, the passage that answers it, and its place if that is known
@@ -311,6 +289,12 @@ def _has_answers(keys: Collection[str]) -> bool:
     return any(key in (*_PASSAGES, _MANY, *_DOCUMENTS) or _NUMBERED.fullmatch(key) for key in keys)
 
 
+@base.importer(
+    "rows",
+    "rows with `question` or `query`, and `quote`, `passage`, `context`, `answer` or `doc`; or questions alone",
+    can_read_rows,
+    is_general=True,
+)
 def read_rows(content: Content) -> list[ImportedQuestion]:
     """The questions; rows that ask the same (equal id and text, or without ids equal text) are one question.
 
@@ -356,14 +340,3 @@ def _passages(content: Content, where: FieldPath, columns: Mapping[str, object])
             continue
         passages += [text for text in texts if isinstance(text, str) and text.strip()]
     return passages
-
-
-base.register(
-    base.Importer(
-        "rows",
-        "rows with `question` or `query`, and `quote`, `passage`, `context`, `answer` or `doc`; or questions alone",
-        can_read_rows,
-        read_rows,
-        is_general=True,
-    )
-)

@@ -58,6 +58,12 @@ def can_read(content: Content) -> bool:
     return not content.keys.isdisjoint(_IN_ROWS)
 
 
+@base.importer(
+    "haystack",
+    "rows, or an object `inputs` of lists, with `ground_truth_documents`, `ground_truth_contexts`, "
+    "`expected_documents` or `relevant_documents`",
+    can_read,
+)
 def read(content: Content) -> list[ImportedQuestion]:
     """The questions of rows, or of the inputs of an evaluation run, which are parallel lists."""
     value = content.value
@@ -85,14 +91,3 @@ def _answers(where: FieldPath, documents: Documents) -> tuple[ImportedAnswer, ..
                        doc_is_known=False)
         for document in documents
     )  # fmt: skip
-
-
-base.register(
-    base.Importer(
-        "haystack",
-        "rows, or an object `inputs` of lists, with `ground_truth_documents`, `ground_truth_contexts`, "
-        "`expected_documents` or `relevant_documents`",
-        can_read,
-        read,
-    )
-)
