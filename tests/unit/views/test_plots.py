@@ -19,7 +19,7 @@ from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.errors import PlotError
 from ragtrial.views.analysis import Analysis, analyse, draw, image
 from ragtrial.views.sections import plot_names
-from ragtrial.views.sections.plots import _COLOURS, BETTER, NEUTRAL, WORSE
+from ragtrial.views.sections.plots import BETTER, NEUTRAL, SERIES, WORSE
 from scored_runs import scored_report
 from small_experiment import ragtrial
 
@@ -62,7 +62,7 @@ class Drawn:
     root: ET.Element
 
     def texts(self) -> list[str]:
-        return ["".join(text.itertext()) for text in self.root.iter(f"{SVG}text")]
+        return ["".join(text.itertext()).strip() for text in self.root.iter(f"{SVG}text")]
 
     def group(self, name: str) -> ET.Element:
         found = self.root.find(f".//{SVG}g[@id='{name}']")
@@ -226,4 +226,5 @@ def lightness(colour: str) -> float:
 def test_colours_of_sides_differ_in_grey() -> None:
     shades = sorted(map(lightness, (BETTER, WORSE, NEUTRAL)))
     assert min(np.diff(shades)) > 8
-    assert len(set(_COLOURS)) == len(_COLOURS)
+    for looks in zip(*SERIES, strict=True):
+        assert len(set(looks)) == len(SERIES)
