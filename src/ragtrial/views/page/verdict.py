@@ -15,7 +15,7 @@ from ragtrial.comparison.conclusion import MOST_NAMED
 from ragtrial.comparison.evidence import verdict_of_claim
 from ragtrial.comparison.number_text import digits_of, percent, signed
 from ragtrial.comparison.statistics.estimates import mean_interval
-from ragtrial.comparison.sweep_effects import EffectsPart
+from ragtrial.comparison.sweep_effects import EffectPart, EffectsPart
 from ragtrial.errors import counted, listed
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.schema import SettingPart
@@ -50,6 +50,7 @@ _UNCOMPARED: tuple[ConclusionKind, ...] = ("one setting", "no ranking yet")
 _MARKS = {
     "better": "good", "worse": "worse", "worse within the margin": "worse", "no worse": "same", "inconclusive": "open",
 }  # fmt: skip
+_OF_MARGIN = ("no worse", "worse within the margin")
 KEY = {
     "worse": "CI on the worse side of 0: worse",
     "good": "CI on the better side of 0: better",
@@ -164,19 +165,19 @@ class Row:
     """A setting in the plot: words, counts and mean, its difference with interval and scenario, and the verdict."""
 
     name: str
-    words: str
-    options: Sequence[str]
-    counts: str
-    mean: str
-    cost: str
-    mark: str
-    difference: float | None
-    interval: tuple[float, float] | None
-    scenario: tuple[float, float] | None
-    verdict: str
-    text: str
-    judged: int | None
-    said: str
+    words: str = ""
+    options: Sequence[str] = ()
+    counts: str = ""
+    mean: str = ""
+    cost: str = ""
+    mark: str = "none"
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    scenario: tuple[float, float] | None = None
+    verdict: str = ""
+    text: str = ""
+    judged: int | None = None
+    said: str = ""
     """The strip in words."""
 
 
@@ -185,17 +186,17 @@ class Plot:
     """All settings on one axis of differences; without a verdict, of the mean of a single setting."""
 
     heading: str
-    shared: str
-    options: Sequence[str]
-    counts: str
     metric: str
-    cost: str
     about: str
     axis: Axis
     margin: float
     rows: Sequence[Row]
-    left_out: int
-    notes: Sequence[str]
+    shared: str = ""
+    options: Sequence[str] = ()
+    counts: str = ""
+    cost: str = ""
+    left_out: int = 0
+    notes: Sequence[str] = ()
 
     @property
     def marks(self) -> list[str]:
@@ -281,53 +282,61 @@ def _parts(analysis: Analysis) -> Iterator[ComparisonPart]:
 
 
 def _row(
-    contest: ComparisonInput,
-    analysis: Analysis,
-    setting: ComparedSetting,
-    part: ComparisonPart | None,
-    digits: int,
+    contest: ComparisonInput, analysis: Analysis, setting: ComparedSetting, part: ComparisonPart | None, digits: int
 ) -> Row:
-    conclusion, n = analysis.conclusion, analysis.conclusion.scored.scored
+    conclusion = analysis.conclusion
     mean = setting.part.scores.get(conclusion.metric)
     judged = judged_share(setting, conclusion.metric) if contest.report.unit == "document" else None
     counts = conclusion.found.by_setting.get(setting.name) if conclusion.found else None
-    row: dict[str, Any] = {
-        "name": setting.name, "words": "", "options": [], "cost": "", "difference": None, "interval": None,
-        "scenario": None, "text": "",
-        "counts": "" if counts is None or not conclusion.found else f"{counts:,} of {conclusion.found.questions:,}",
-        "mean": "-" if mean is None or mean.mean is None else f"{mean.mean:.{digits}f}",
-        "judged": None if judged is None else round(100 * judged),
-    }  # fmt: skip
+    row = Row(
+        setting.name,
+        counts="" if counts is None or not conclusion.found else f"{counts:,} of {conclusion.found.questions:,}",
+        mean="-" if mean is None or mean.mean is None else f"{mean.mean:.{digits}f}",
+        judged=None if judged is None else round(100 * judged),
+    )
     if conclusion.kind in _UNCOMPARED:
         values = contest.scores(conclusion.metric).values[contest.place(setting.name)]
         is_known = conclusion.kind == "one setting"
         ends = mean_interval(values[values == values], 0.05, conclusion.metric) if is_known else None
-        said = f"mean {row['mean']}" + (f", 95% CI {ends[0]:.{digits}f} to {ends[1]:.{digits}f}" if ends else "")
-        difference = mean.mean if mean else None
-        return Row(**row | {"mark": "none", "difference": difference, "interval": ends}, verdict="", said=said)
-    if part is None:
-        is_top = setting.name in conclusion.top or setting.name == analysis.procedure.baseline
-        word = {"best": "best", "leading": "leading", "baseline": "baseline"}.get(conclusion.kind, "highest")
-        said = "the setting that the others are compared with" if is_top else "no comparison"
-        verdict = word if is_top else ""
-        return Row(**row | {"mark": "top" if is_top else "", "difference": 0.0 if is_top else None}, verdict=verdict,
-                   said=said)  # fmt: skip
-    verdict = str(part.verdict)
-    if verdict in ("no worse", "worse within the margin"):
-        verdict = f"{verdict.split(' within')[0]} within {analysis.procedure.margin:g}"
-    row |= {"difference": part.difference, "interval": part.ci, "mark": _MARKS.get(str(part.verdict), "none")}
+        said = f"mean {row.mean}" + (f", 95% CI {ends[0]:.{digits}f} to {ends[1]:.{digits}f}" if ends else "")
+        return replace(row, difference=mean.mean if mean else None, interval=ends, said=said)
+    if part is not None:
+        return _compared(row, analysis, part)
+    if setting.name not in (*conclusion.top, analysis.procedure.baseline):
+        return replace(row, mark="", said="no comparison")
+    word = {"best": "best", "leading": "leading", "baseline": "baseline"}.get(conclusion.kind, "highest")
+    said = "the setting that the others are compared with"
+    return replace(row, mark="top", difference=0.0, verdict=word, said=said)
+
+
+def _compared(row: Row, analysis: Analysis, part: ComparisonPart) -> Row:
+    """The row of a setting with its comparison."""
+    n = analysis.conclusion.scored.scored
     change = "no difference" if part.difference is None else minus(signed(part.difference, n))
-    said = change
+    said, scenario = change, None
     if part.ci:
         low, high = (minus(signed(end, n)) for end in part.ci)
         said += f", {percent(analysis.procedure.confidence)} CI {low} to {high}"
-    unjudged = (analysis.found.get("unjudged") or ()) if setting.name in conclusion.depends_on_unjudged else ()
-    for scenario in unjudged:
-        if (scenario.setting, scenario.baseline) == (part.setting, part.baseline) and scenario.low is not None:
-            row["scenario"] = (scenario.low, scenario.high)
-            said += f"; with labels, scenarios {minus(signed(scenario.low, n))} to {minus(signed(scenario.high, n))}"
-    row["text"] = change if part.difference and part.verdict != "identical" else ""
-    return Row(**row, verdict=verdict, said=said)
+    depends = part.setting in analysis.conclusion.depends_on_unjudged
+    for unjudged in (analysis.found.get("unjudged") or ()) if depends else ():
+        if (unjudged.setting, unjudged.baseline) == (part.setting, part.baseline) and unjudged.low is not None:
+            scenario = (unjudged.low, unjudged.high)
+            said += f"; with labels, scenarios {minus(signed(unjudged.low, n))} to {minus(signed(unjudged.high, n))}"
+    return replace(
+        row,
+        difference=part.difference,
+        interval=part.ci,
+        scenario=scenario,
+        mark=_MARKS.get(str(part.verdict), "none"),
+        verdict=_within(str(part.verdict), analysis.procedure.margin),
+        text=change if part.difference and part.verdict != "identical" else "",
+        said=said,
+    )
+
+
+def _within(verdict: str, margin: float) -> str:
+    """The verdict with its margin, if it depends on that."""
+    return f"{verdict.split(' within')[0]} within {margin:g}" if verdict in _OF_MARGIN else verdict
 
 
 def minus(text: str) -> str:
@@ -411,31 +420,23 @@ def _chunk_words(chunker: Mapping[str, Any]) -> str:
 
 def effects_of(effects: EffectsPart, sign: int, margin: float, level: float) -> Plot:
     """The effects of the options of a sweep: a row for each level, compared with its reference."""
-    rows = []
-    for effect in effects.effects:
-        name = f"{option_name(effect.levels.parameter)}: "
-        name += f"{level_text(effect.levels.level)} instead of {level_text(effect.levels.reference)}"
-        difference, interval, said = effect.difference, effect.ci, "no difference is known"
-        verdict, mark = "", "none"
-        if difference is not None:
-            said = minus(signed(difference, effect.n))
-            verdict = "too few differences"
-        if difference is not None and interval is not None:
-            low, high = sorted(sign * end for end in interval)
-            verdict = verdict_of_claim(1 if low > 0 else -1 if high < 0 else 0, low, margin)
-            mark = _MARKS[verdict]
-            said += f" ({minus(signed(interval[0], effect.n))} to {minus(signed(interval[1], effect.n))})"
-        if verdict in ("no worse", "worse within the margin"):
-            verdict = f"{verdict.split(' within')[0]} within {margin:g}"
-        text = said if difference is not None else ""
-        rows.append(
-            Row(name=name, words="", options=(), counts=f"{effect.matched:,}", mean="", cost="", mark=mark,
-                difference=difference, interval=interval, scenario=None, verdict=verdict, text=text, judged=None,
-                said=f"{said}, {percent(level)} CI" if interval else said)
-        )  # fmt: skip
+    rows = [_effect_row(effect, sign, margin, level) for effect in effects.effects]
     ends = [end for row in rows for end in (*(row.interval or ()), row.difference) if end is not None]
-    return Plot(
-        heading="Effects of options", shared="", options=(), counts="", metric=effects.metric, cost="",
-        about=f"difference in {effects.metric}", axis=axis_over(ends or [0.1, -0.1]), margin=margin, rows=rows,
-        left_out=0, notes=(),
-    )  # fmt: skip
+    about = f"difference in {effects.metric}"
+    return Plot("Effects of options", effects.metric, about, axis_over(ends or [0.1, -0.1]), margin, rows)
+
+
+def _effect_row(effect: EffectPart, sign: int, margin: float, level: float) -> Row:
+    levels = effect.levels
+    name = f"{option_name(levels.parameter)}: {level_text(levels.level)} instead of {level_text(levels.reference)}"
+    row = Row(name, counts=f"{effect.matched:,}", difference=effect.difference, interval=effect.ci)
+    if effect.difference is None:
+        return replace(row, said="no difference is known")
+    text = minus(signed(effect.difference, effect.n))
+    if effect.ci is None:
+        return replace(row, verdict="too few differences", text=text, said=text)
+    low, high = sorted(sign * end for end in effect.ci)
+    verdict = verdict_of_claim(1 if low > 0 else -1 if high < 0 else 0, low, margin)
+    text += f" ({minus(signed(effect.ci[0], effect.n))} to {minus(signed(effect.ci[1], effect.n))})"
+    said = f"{text}, {percent(level)} CI"
+    return replace(row, mark=_MARKS[verdict], verdict=_within(verdict, margin), text=text, said=said)
