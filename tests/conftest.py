@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import logging
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,10 @@ os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["COLUMNS"] = "160"
 os.environ.pop("RAGTRIAL_WORKSPACE", None)
+os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib"))  # its list of fonts takes seconds
+CACHE = tempfile.TemporaryDirectory(prefix="ragtrial-tests-")
+"""Nobody's cache, for what is run before a test; each test has its own."""
+os.environ["XDG_CACHE_HOME"] = CACHE.name
 
 settings.register_profile("ragtrial", deadline=None, derandomize=True, print_blob=True, max_examples=50)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1_000)
@@ -97,6 +102,14 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Compares a screen with the text file of that name in tests/golden: ``golden(name, screen)``."""
     update = bool(request.config.getoption("--update-golden"))
     return lambda name, screen: GoldenScreen(name, update=update).check(screen)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache of all configs of a test, which finds none of the user's, and leaves nothing in it."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder / "ragtrial"
 
 
 @pytest.fixture(scope="session")

@@ -73,13 +73,13 @@ def test_the_listing_has_counts_sizes_and_the_first_chunks_with_what_is_around_t
     ]
 
 
-def test_nothing_is_embedded_and_labels_are_not_needed(tmp_path: Path, capsys: Capture) -> None:
+def test_nothing_is_embedded_and_labels_are_not_needed(tmp_path: Path, own_cache: Path, capsys: Capture) -> None:
     config(tmp_path)
     Path("prompt_queries.json").unlink()
     Path("hashing.py").write_text("def embed(texts):\n    raise RuntimeError\n")
     assert ragtrial(capsys, "chunks", "experiment.yaml").code == 0
-    assert not list(Path(".ragtrial").glob("embeddings/*"))
-    assert not list(Path(".ragtrial").glob("vectors/*"))
+    assert not list(own_cache.glob("embeddings/*"))
+    assert not list(own_cache.glob("vectors/*"))
 
 
 def test_json_is_one_document_with_every_chunk(tmp_path: Path, capsys: Capture) -> None:

@@ -191,22 +191,22 @@ def test_an_interrupted_run_is_one_hundred_and_thirty_and_says_how_to_go_on(
     ids=["exit 1", "exit without a code", "exit with a text"],
 )  # fmt: skip
 def test_a_function_that_ends_the_program_is_an_error_and_never_a_success_or_a_failed_gate(
-    crash: str, tmp_path: Path, capsys: Capture
+    crash: str, tmp_path: Path, own_cache: Path, capsys: Capture
 ) -> None:
     made = ragtrial(capsys, "run", small_experiment(tmp_path, functions=crash), "-q")
     assert made.code == 3
     assert made.err.startswith("error: interrupted: something that was called, such as a function of the config, ended")
     assert "Traceback" not in made.out + made.err
-    assert not list((tmp_path / ".ragtrial").glob("ragtrial-crash-*.log"))
+    assert not list(own_cache.glob("ragtrial-crash-*.log"))
 
 
 @pytest.mark.parametrize("damage", ["", "junk"], ids=["empty", "junk"])
 def test_a_workspace_that_was_spoiled_is_mended_and_that_is_said(
-    damage: str, config: Path, tmp_path: Path, capsys: Capture
+    damage: str, config: Path, own_cache: Path, capsys: Capture
 ) -> None:
     """An empty file raises what the end of the input raises, too."""
     first = ragtrial(capsys, "run", config, "--json").json
-    (path,) = (tmp_path / ".ragtrial" / "documents").glob("*/offsets.npy")
+    (path,) = (own_cache / "documents").glob("*/offsets.npy")
     size = path.stat().st_size
     path.write_text(damage, encoding="utf-8")
     made = ragtrial(capsys, "run", config, "--json", "-q")

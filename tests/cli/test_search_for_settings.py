@@ -78,7 +78,7 @@ def test_a_search_says_its_winner_its_verdict_and_one_next_step(folder: Path, ca
     assert f"\nwinner: {load_report('latest').folder / 'winner.yaml'}\n" in made.out
 
 
-def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, capsys: Capture) -> None:
+def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, own_cache: Path, capsys: Capture) -> None:
     made = search(capsys, "{settings: 12}", "--json")
     winner = result(made)["winner"]
     report = load_report("latest")
@@ -114,12 +114,14 @@ def test_the_report_has_of_each_setting_what_a_run_of_it_has(folder: Path, capsy
     assert files[0] == files[1]
 
 
-def test_a_search_that_is_run_again_makes_nothing_again_and_comes_to_the_same(folder: Path, capsys: Capture) -> None:
+def test_a_search_that_is_run_again_makes_nothing_again_and_comes_to_the_same(
+    folder: Path, own_cache: Path, capsys: Capture
+) -> None:
     text = "{method: tpe, settings: 8, held_out: [late]}"
     first = search(capsys, text, "--json")
-    stages = set((folder / ".ragtrial" / "rankings").iterdir())
+    stages = set((own_cache / "rankings").iterdir())
     again = search(capsys, text, "--json")
-    assert set((folder / ".ragtrial" / "rankings").iterdir()) == stages
+    assert set((own_cache / "rankings").iterdir()) == stages
     drop = {"seconds"}
     trials = [[{key: one for key, one in trial.items() if key not in drop} for trial in result(made)["trials"]]
               for made in (first, again)]  # fmt: skip

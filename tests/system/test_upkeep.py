@@ -301,13 +301,16 @@ def test_a_config_names_its_workspace(experiment: Experiment, capsys: Capture) -
     assert all(entry["experiments"] == entry["needed_by"] == ["kitchen"] for entry in listed["entries"])
 
 
-def test_the_workspace_is_the_one_of_the_folder_or_the_environment(
-    experiment: Experiment, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+def test_the_workspace_is_the_one_of_the_environment_else_of_the_folder_else_of_the_user(
+    experiment: Experiment, own_cache: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(experiment.folder)
     assert command_line(["cache", "list"]) == 2
-    told = "error: there is no workspace .ragtrial; name a config whose workspace it is, or the folder.\n"
+    told = f"error: there is no cache in {own_cache}; the first run makes it. Name a config to see the one it uses.\n"
     assert capsys.readouterr().err == told
+    for folder in (own_cache, experiment.folder / ".ragtrial"):
+        Workspace(folder)
+        assert answer(capsys, "list")[1]["workspace"] == str(folder)
     monkeypatch.setenv("RAGTRIAL_WORKSPACE", str(experiment.workspace))
     assert answer(capsys, "list")[1]["workspace"] == str(experiment.workspace)
 

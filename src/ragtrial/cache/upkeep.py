@@ -245,8 +245,8 @@ def _cache_in_words(path: Path, things: str) -> str:
 
 
 def _parts(path: Path) -> list[Path]:
-    """The files of a cache: itself, the log and the index of SQLite, our lock."""
-    return [Path(f"{path}{part}") for part in ("", "-wal", "-shm", ".lock")]
+    """The files of a cache: itself, the logs and the index of SQLite, our lock."""
+    return [Path(f"{path}{part}") for part in ("", "-wal", "-shm", "-journal", ".lock")]
 
 
 def _size(path: Path) -> int:

@@ -38,6 +38,12 @@ _TABLES = (
 )
 """The tables of a file: rows, the probe that identifies the model, its fingerprint and its description."""
 
+MOUNTS = Path("/proc/self/mounts")
+"""What is mounted where, in the form of fstab(5)."""
+
+_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "fuse.")
+"""How the names of network file systems begin."""
+
 _KEYS_PER_READ = 500  # below SQLite's default limit of 999 variables in old builds
 _LOG_PAGES = 4_096  # 64 MB: pages of the index, which most batches change, are written less often
 _CACHE_PAGES = 8_192  # 128 MB, taken as they are needed: the index of three million keys
@@ -85,7 +91,8 @@ class VectorCache:
         try:
             if is_new:
                 self._connection.execute("PRAGMA page_size = 16384")  # of 384 floats a third of the default's space
-                self._connection.execute("PRAGMA journal_mode = WAL")
+                journal = "DELETE" if is_on_network(self.path) else "WAL"  # WAL needs memory that processes share
+                self._connection.execute(f"PRAGMA journal_mode = {journal}")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute(f"PRAGMA cache_size = {_CACHE_PAGES}")
             self._connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
@@ -249,6 +256,17 @@ class VectorCache:
             ) from error
 
 
+def is_on_network(path: Path) -> bool:
+    """Whether ``path`` is on a network file system; False where the system does not list its mounts (not on Linux)."""
+    try:
+        mounts = [line.split() for line in MOUNTS.read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return False
+    kinds = {Path(mount[1].replace("\\040", " ")): mount[2] for mount in mounts}
+    place = path.absolute()
+    return next((kinds[folder] for folder in (place, *place.parents) if folder in kinds), "").startswith(_NETWORK)
+
+
 def _remove_if_damaged(path: Path, name: str) -> None:
     """Remove a file that SQLite cannot read to its end, or that is not of ``name``, once in a process."""
     if path.exists() and (known := (path, path.stat().st_ino)) not in _checked:
@@ -257,7 +275,7 @@ def _remove_if_damaged(path: Path, name: str) -> None:
             _checked.add(known)
         except DamagedError as error:
             say_repaired(path, str(error))
-            for part in ("", "-wal", "-shm"):
+            for part in ("", "-wal", "-shm", "-journal"):
                 Path(f"{path}{part}").unlink(missing_ok=True)
 
 

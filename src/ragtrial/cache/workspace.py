@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -27,6 +28,7 @@ from ragtrial.cache.seals import (
     seal,
 )
 from ragtrial.errors import WorkspaceError, listed
+from ragtrial.options import expand_user
 
 LAYOUT = "2"
 """The version of the folder's layout; a workspace of another version is refused, not guessed at."""
@@ -241,6 +243,19 @@ class Workspace:
                 f"{what}: {error.strerror or error}. Free space, mend permissions, or name another folder "
                 "with `workspace:` or RAGTRIAL_WORKSPACE."
             ) from error
+
+
+def default_workspace(folder: Path) -> Path:
+    """The workspace of the configs in ``folder`` that name none: RAGTRIAL_WORKSPACE, else an existing .ragtrial in
+    ``folder``, else the one of all experiments of a user, in the platform's folder for caches.
+    """
+    if named := os.environ.get("RAGTRIAL_WORKSPACE"):
+        return expand_user(named).absolute()
+    if (beside := folder / ".ragtrial").is_dir():
+        return beside
+    from platformdirs import user_cache_path
+
+    return user_cache_path("ragtrial", appauthor=False)
 
 
 def _prepare(root: Path) -> None:

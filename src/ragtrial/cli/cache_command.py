@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -21,6 +20,8 @@ from ragtrial.pipeline import resources
 from ragtrial.progress import stage
 from ragtrial.views.table import Table
 
+_LARGE = 20e9
+_HINT = "`ragtrial cache prune --older-than 30d` removes what no run has used for 30 days."
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
@@ -42,7 +43,8 @@ _CONFIGS = option("A config whose servers may be asked; repeat it for several.",
 def command() -> None:
     """Show, clean up and share cached results.
 
-    WHERE is a config or a workspace folder (default: RAGTRIAL_WORKSPACE, or .ragtrial in this folder).
+    WHERE is a config or a folder (default: RAGTRIAL_WORKSPACE, else .ragtrial in this folder, else the cache of all
+    your experiments).
     """
 
 
@@ -52,7 +54,8 @@ def list_entries(*, where: str | None = _WHERE) -> Answer:
     cache = _upkeep(where)
     entries = cache.entries()
     content = {"workspace": str(cache.root), "entries": [_row(entry) for entry in entries]}
-    return Answer(content, [_table(entries), "", Line(f"{_total(entries)} in {cache.root}")])
+    hint = [_HINT] if sum(entry.size for entry in entries) > _LARGE else []
+    return Answer(content, [_table(entries), "", Line(f"{_total(entries)} in {cache.root}"), *hint])
 
 
 @declare("prune", command)
@@ -180,7 +183,7 @@ def _upkeep(where: str | None, named: Sequence[str] = ()) -> upkeep.Upkeep:
     """
     root = _folder(where)
     if not root.is_dir():
-        raise InputError(f"there is no workspace {root}; name a config whose workspace it is, or the folder.")
+        raise InputError(f"there is no cache in {root}; the first run makes it. Name a config to see the one it uses.")
     files = [values.expand_user(name) for name in (*([where] if where else []), *named)]
     servers = [resources.servers_of(configs.load_config(file), root) for file in files if not file.is_dir()]
     return upkeep.Upkeep(root.absolute(), servers)
@@ -188,7 +191,9 @@ def _upkeep(where: str | None, named: Sequence[str] = ()) -> upkeep.Upkeep:
 
 def _folder(where: str | None) -> Path:
     """The workspace of a config, or the folder that is named."""
-    root = values.expand_user(where or os.environ.get("RAGTRIAL_WORKSPACE") or ".ragtrial")
+    if where is None:
+        return workspace.default_workspace(Path.cwd())
+    root = values.expand_user(where)
     return resources.workspace_folder(configs.load_config(str(root))) if root.is_file() else root
 
 

@@ -153,7 +153,8 @@ class ExperimentConfig(Options):
     """The folder that reports are written to."""
 
     workspace: PathText | None = None
-    """The cache of finished stages (default: .ragtrial in the folder of this file, or RAGTRIAL_WORKSPACE)."""
+    """The cache of finished stages (default: RAGTRIAL_WORKSPACE, else .ragtrial in the folder of this file if it
+    exists, else one for all your experiments, such as ~/.cache/ragtrial)."""
 
     executor: AnyExecutor = SerialExecutor()
     """The processes that embed document texts. They change the time of a run, not its results."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from ragtrial.cache.bookkeeping import Usage, user
-from ragtrial.cache.workspace import Workspace
+from ragtrial.cache.workspace import Workspace, default_workspace
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.model_files import may_fetch
@@ -123,12 +122,10 @@ class Resources:
 
 
 def workspace_folder(config: ExperimentConfig) -> Path:
-    """The folder of finished stages: named by the config, else by RAGTRIAL_WORKSPACE, else .ragtrial next to the
-    config.
-    """
-    named = config.workspace or os.environ.get("RAGTRIAL_WORKSPACE")
-    beside = Path(config.file).absolute().parent if config.file else Path.cwd()
-    return expand_user(named).absolute() if named else beside / ".ragtrial"
+    """The folder of finished stages: named by the config, else the default one of the config's folder."""
+    if config.workspace:
+        return expand_user(config.workspace).absolute()
+    return default_workspace(Path(config.file).absolute().parent if config.file else Path.cwd())
 
 
 def user_of(config: ExperimentConfig) -> str:

@@ -193,7 +193,7 @@ def _small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_small")
-def test_a_run_says_what_it_left_out_and_says_it_again_when_all_is_kept(tmp_path: Path, capsys: Capture) -> None:
+def test_a_run_says_what_it_left_out_and_says_it_again_when_all_is_kept(own_cache: Path, capsys: Capture) -> None:
     said = []
     for _ in range(2):
         made = ragtrial(capsys, "run", "experiment.yaml", "--json")
@@ -202,7 +202,7 @@ def test_a_run_says_what_it_left_out_and_says_it_again_when_all_is_kept(tmp_path
     assert said[0] == said[1]
     assert ("skipped-files", SKIPPED) in said[0]
     assert ("empty-pages", EMPTY_PAGE) in said[0]
-    assert len(list((tmp_path / ".ragtrial" / "documents").iterdir())) == 1
+    assert len(list((own_cache / "documents").iterdir())) == 1
 
 
 @pytest.mark.usefixtures("_small")
