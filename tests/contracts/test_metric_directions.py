@@ -37,7 +37,7 @@ def spelled(name: str, definition: Definition) -> str:
     return REQUIRED.get(name, name if definition.cut == "none" else f"{name}@3")
 
 
-COMPARED = [spelled(name, one) for name, one in METRICS.members() if one.aggregate != "geometric"]
+COMPARED = [spelled(name, one) for name, one in METRICS.members()]
 LOWER = {"unjudged@3", "rbp_residual@3"}
 
 

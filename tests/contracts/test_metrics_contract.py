@@ -52,15 +52,12 @@ STATED_MAXIMUM: dict[str, Callable[[Metric, list[int]], float]] = {
     "dcg": ideal_gain,
     "err": ideal_reciprocal_rank,
     "rbp": lambda metric, _: 1 - float(dict(metric.parameters)["p"]) ** (metric.k or 0),
-    **dict.fromkeys(("num_ret", "num_rel", "num_rel_ret"), lambda *_: math.inf),
 }
 """The maximum of each metric that has another one than 1, from the metric and the query's grades."""
 
 SAYS_WHAT_IS_NOT_KNOWN = ("unjudged", "rbp_residual")
 """What is lower for better judged rankings."""
-OF_LABELS_ALONE = ("num_rel",)
 NEVER_QUITE_ONE = ("infap",)
-COUNTS = ("num_ret", "num_rel", "num_rel_ret")
 
 
 def maximum(metric: Metric, graded: GradedRankings) -> list[float]:
@@ -83,7 +80,7 @@ def test_one_finite_float64_per_query_from_zero_to_the_stated_maximum(
         assert (values <= np.array(maximum(metric, graded)) * (1 + 1e-12) + 1e-15).all(), metric
 
 
-@pytest.mark.parametrize("name", [name for name in OF_DOCUMENTS if name not in SAYS_WHAT_IS_NOT_KNOWN + COUNTS])
+@pytest.mark.parametrize("name", [name for name in OF_DOCUMENTS if name not in SAYS_WHAT_IS_NOT_KNOWN])
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 17, 20])
 def test_the_ideal_ranking_reaches_the_stated_maximum(name: str, k: int) -> None:
     """As many relevant documents as hits, each grade lower than the one before, found in the order of the labels."""
@@ -111,7 +108,7 @@ def test_no_metric_with_a_maximum_of_one_exceeds_it_by_even_the_last_bit(name: s
 def test_nothing_retrieved_scores_zero(metrics: list[Metric], case: Scenario) -> None:
     empty = replace(case, rankings=((),) * len(case)).graded()
     for metric in metrics:
-        if metric.name not in (*OF_LABELS_ALONE, "rbp_residual"):
+        if metric.name != "rbp_residual":
             assert scores(metric, empty).tolist() == [0] * len(case), metric
 
 
@@ -180,8 +177,7 @@ def test_a_metric_is_defined_where_the_labels_have_what_it_needs(case: Scenario,
     order = [some and ordered for some, ordered in zip(relevant, case.ordered, strict=True)]
     graded = case.graded(threshold=threshold)
     for name, definition in METRICS.members():
-        nothing = [True] * len(case)
-        expected = {"relevant": relevant, "gain": gain, "order": order, "nothing": nothing}[definition.needs]
+        expected = {"relevant": relevant, "gain": gain, "order": order}[definition.needs]
         assert definition.eligible(graded).tolist() == expected, name
 
 

@@ -310,7 +310,7 @@ def _faults(gate: Gate, subject: Subject) -> Iterator[str]:
         yield from _baseline_faults(gate, subject)
     elif gate.quantity not in COSTS:
         definition = parse_metric(gate.quantity).definition
-        highest = math.inf if definition.highest is None or definition.aggregate == "sum" else definition.highest
+        highest = math.inf if definition.highest is None else definition.highest
         if not 0 <= gate.limit <= highest:
             yield f"{gate.quantity} lies between 0 and {highest:g}; a limit of {gate.limit:g} says nothing."
 
@@ -321,7 +321,7 @@ def _baseline_faults(gate: Gate, subject: Subject) -> Iterator[str]:
         yield "there is no baseline; name the setting to compare with: --baseline SETTING or REPORT:SETTING."
     elif gate.setting == baseline or set(subject.settings) <= {baseline}:
         yield f"there is nothing to compare with the baseline {baseline!r}; name another setting."
-    if metric in COSTS or parse_metric(metric).definition.aggregate == "geometric":
+    if metric in COSTS:
         yield f"{metric} is not compared query by query; give a limit, as in {metric} > 0.2."
     elif gate.limit < 0:
         yield f"the margin is {gate.limit:g}; it must be at least 0."

@@ -198,7 +198,6 @@ def _wanted(entries: Sequence[ComparedReport], settings: Sequence[str]) -> dict[
 
 
 _MOST_NAMED = 3
-_GEOMETRIC = "a geometric mean over queries; differences of such are no means of differences by query"
 
 
 @dataclass(frozen=True)
@@ -217,8 +216,8 @@ def agreement_of(
 
     Without ``common`` they may also be compared if queries were only added: each report has all queries of its
     neighbour, with the same labels. The primary metric comes first: ``primary``, else the first of ``metrics``, else
-    that of the first report. ``metrics`` None means all metrics that every report has, except geometric means over
-    queries. Raises ComparisonError with every difference, MetricError for an unknown metric.
+    that of the first report. ``metrics`` None means all metrics that every report has. Raises ComparisonError with
+    every difference, MetricError for an unknown metric.
     """
     names, warnings = _metrics(entries, primary, metrics)
     first = entries[0]
@@ -252,8 +251,7 @@ def _metrics(
     """The names of the metrics to compare by, the primary one first, and which are left out."""
     first = entries[0]
     everywhere = [name for name in first.report.metrics if all(name in entry.report.metrics for entry in entries)]
-    comparable = [name for name in everywhere if not _is_geometric(name)]
-    others = comparable if metrics is None else [_known(name, entries) for name in metrics]
+    others = everywhere if metrics is None else [_known(name, entries) for name in metrics]
     usual = others[0] if metrics else first.report.primary_metric
     decisive = usual if primary is None else _known(primary, entries)
     names = tuple(dict.fromkeys([decisive, *others]))
@@ -263,11 +261,6 @@ def _metrics(
         for name in names
         for entry in entries
         if name not in entry.report.metrics
-    ]
-    faults += [
-        f"{name} is {_GEOMETRIC}. Compare by another metric: {listed(comparable, 40)}."
-        for name in names
-        if _is_geometric(name)
     ]
     if faults:
         raise ComparisonError(*faults)
@@ -279,9 +272,9 @@ def _metrics(
     if unlike and primary is None:
         message = f"{decisive} decides, the primary metric of {first.name}; it is {listed(unlike)}."
         warnings.append(ReportWarning("other-primary-metric", message))
-    left_out = dict.fromkeys(name for entry in entries for name in entry.report.metrics if name not in comparable)
+    left_out = dict.fromkeys(name for entry in entries for name in entry.report.metrics if name not in everywhere)
     if left_out:
-        message = f"left out, not in every report, or geometric means over queries: {listed(left_out)}."
+        message = f"left out, not in every report: {listed(left_out)}."
         warnings.append(ReportWarning("metrics-left-out", message))
     return names, warnings
 
@@ -289,12 +282,6 @@ def _metrics(
 def _known(name: str, entries: Sequence[ComparedReport]) -> str:
     """The metric that ``name`` means, as reports spell it. Raises MetricError if it is none."""
     return name if any(name in entry.report.metrics for entry in entries) else str(parse_metric(name))
-
-
-def _is_geometric(name: str) -> bool:
-    """True if the mean over queries is geometric, so that a metric is not compared query by query."""
-    metric = _metric(name)
-    return metric is not None and metric.definition.aggregate == "geometric"
 
 
 def _metric(name: str) -> Metric | None:

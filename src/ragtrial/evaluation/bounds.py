@@ -63,7 +63,7 @@ def attainable(
     ranking has more than ``depth`` hits, where that is given.
     """
     ideal = metric.definition.ideal or metric.definition.prefers
-    if ideal is None or metric.definition.aggregate == "sum":  # a count is neither good nor bad
+    if ideal is None:
         return None
     everything = retrieving(judgments, np.arange(len(judgments.grades)), threshold, pooled=pooled)
     worth = _worth(metric, everything, ideal)

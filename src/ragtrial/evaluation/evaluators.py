@@ -10,7 +10,7 @@ import numpy as np
 
 from ragtrial.evaluation.grading import GradedRankings, Scores
 from ragtrial.evaluation.metrics import Metric
-from ragtrial.evaluation.metrics.base import Family, Formulas, summary
+from ragtrial.evaluation.metrics.base import Family, Formulas
 from ragtrial.evaluation.metrics.graded import GradedMetrics
 from ragtrial.evaluation.metrics.order_aware import OrderAwareMetrics
 from ragtrial.evaluation.metrics.order_unaware import OrderUnawareMetrics
@@ -30,12 +30,9 @@ class Evaluation:
 
     @property
     def mean(self) -> Mean:
-        """The mean over the queries that count; for some metrics the sum, or the geometric mean.
-
-        Computed in double precision; None over no queries.
-        """
+        """The mean over the queries that count, in double precision; None over no queries."""
         n = int(np.count_nonzero(self.counted))
-        return Mean(summary(self.values[self.counted], self.metric.definition.aggregate) if n else None, n)
+        return Mean(float(self.values[self.counted].mean()) if n else None, n)
 
     def as_list(self) -> list[float | None]:
         """The value of each query, None where it does not count."""

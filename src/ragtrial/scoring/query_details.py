@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from ragtrial.errors import Fault, InputError, ReportError, did_you_mean, listed
-from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.evaluation.metrics.base import summary
 from ragtrial.records import FoundText
 from ragtrial.report.model import Report
 from ragtrial.report.rows import Row
@@ -167,11 +165,10 @@ def over_queries(setting: SettingPart, places: Sequence[int]) -> SettingPart:
     if list(places) == list(range(len(setting.per_query.short))):
         return setting
     chosen = setting.per_query.at(places)
-    scores = {name: _mean(name, values) for name, values in chosen.evaluations.items() if name in setting.scores}
+    scores = {name: _mean(values) for name, values in chosen.evaluations.items() if name in setting.scores}
     return setting.model_copy(update={"per_query": chosen, "scores": scores})
 
 
-def _mean(metric: str, values: list[float | None]) -> MeanPart:
+def _mean(values: list[float | None]) -> MeanPart:
     counted = [value for value in values if value is not None]
-    made = summary(np.array(counted), parse_metric(metric).definition.aggregate) if counted else None
-    return MeanPart(mean=made, n=len(counted))
+    return MeanPart(mean=float(np.mean(counted)) if counted else None, n=len(counted))

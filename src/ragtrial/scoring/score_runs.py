@@ -233,7 +233,7 @@ class RunScores(Brief):
         """The scores as JSON values; of every query with ``per_query``."""
         return {
             "name": self.name,
-            "scores": {name: _mean_json(one) for name, one in self.evaluations.items()},
+            "scores": {name: asdict(one.mean) for name, one in self.evaluations.items()},
             **({"queries": self.per_query()} if per_query else {}),
             **({"bounds": self._means_of(self.bounds), "unbounded": dict(self.unbounded)} if self.bounds else {}),
             **({"ties": self._means_of(self.tie_ranges)} if self.tie_ranges else {}),
@@ -311,13 +311,6 @@ def evaluate(metrics: Sequence[Metric], graded: GradedRankings, no_relevant: NoR
 def _joined(parts: Sequence[Evaluation]) -> Evaluation:
     values, counted = (np.concatenate([getattr(one, name) for one in parts]) for name in ("values", "counted"))
     return replace(parts[0], values=values, counted=counted)
-
-
-def _mean_json(evaluation: Evaluation) -> dict[str, Any]:
-    mean = asdict(evaluation.mean)
-    if evaluation.metric.definition.aggregate == "sum":
-        mean["sum"] = float(evaluation.values[evaluation.counted].sum())
-    return mean
 
 
 def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:

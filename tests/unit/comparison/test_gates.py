@@ -85,12 +85,6 @@ def test_a_gate_that_says_nothing_is_refused_with_the_way_out(text: str, told: s
     assert message("ndcg@10 < 0.5", text).startswith("--fail-if #2: ")
 
 
-def test_a_geometric_mean_is_not_compared_with_the_baseline() -> None:
-    assert "gm_ap is not compared query by query; give a limit" in message(
-        "gm_ap worse than baseline", subject=Subject(("a", "b"), ("gm_ap",), "a")
-    )
-
-
 def test_all_that_is_wrong_with_all_gates_is_told_at_once() -> None:
     lines = message("hibrid: ndcg@10 < 70", "", "ndcg@10 < 0.7", "ndcg@10 > 2").splitlines()
     assert [line.partition(":")[0] for line in lines] == ["--fail-if #1"] * 2 + ["--fail-if #2", "--fail-if #4"]

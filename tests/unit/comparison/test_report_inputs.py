@@ -258,7 +258,7 @@ def test_another_gain_is_another_metric(here: Path) -> None:
     assert (inputs.primary, inputs.names) == ("ndcg@3", ("main:dense", "gain:dense"))
     assert warnings(inputs) == {
         "other-primary-metric": "ndcg@3 decides, the primary metric of main; it is ndcg(gain=exp)@3 in gain.",
-        "metrics-left-out": "left out, not in every report, or geometric means over queries: ndcg(gain=exp)@3.",
+        "metrics-left-out": "left out, not in every report: ndcg(gain=exp)@3.",
     }
     with pytest.raises(ComparisonError) as caught:
         input_of(["gain", "main"])
@@ -285,22 +285,6 @@ def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         made = ragtrial(capsys, "score", "qrels", "one", "two", "--metrics", "ndcg@2,ap", *options, "-o", name)
         assert made.code == 0, made.err
     return tmp_path
-
-
-def test_a_geometric_mean_over_queries_is_not_compared_as_if_it_were_another(
-    scored: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ragtrial(capsys, "score", "qrels", "one", "two", "--metrics", "ap,gm_ap", "-o", "both")
-    inputs = input_of(["both"])
-    assert inputs.metrics == ("ap",)
-    why = "a geometric mean over queries; differences of such are no means of differences by query"
-    assert warnings(inputs) == {
-        "metrics-left-out": "left out, not in every report, or geometric means over queries: gm_ap."
-    }
-    for asked in ({"primary": "gm_ap"}, {"metrics": ["ap", "gm_map"]}):
-        with pytest.raises(ComparisonError) as caught:
-            input_of(["both"], **asked)
-        assert str(caught.value) == f"gm_ap is {why}. Compare by another metric: ap."
 
 
 def test_runs_that_were_scored_by_other_rules_are_refused(scored: Path) -> None:

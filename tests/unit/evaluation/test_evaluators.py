@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import log2
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -22,11 +21,6 @@ ALL = [example(name, 5) for name in OF_DOCUMENTS]
 
 def evaluated(spellings: str, graded: GradedRankings, no_relevant: NoRelevant = "skip") -> dict[str, Evaluation]:
     return evaluate([parse_metric(spelling) for spelling in spellings.split()], graded, no_relevant)
-
-
-def averaged(evaluations: dict[str, Evaluation]) -> dict[str, Evaluation]:
-    """Those whose value over many queries is a mean."""
-    return {name: one for name, one in evaluations.items() if one.metric.definition.aggregate == "mean"}
 
 
 def test_evaluations_stand_under_the_one_spelling_in_the_order_asked_for() -> None:
@@ -78,7 +72,7 @@ def test_a_query_for_which_nothing_was_retrieved_counts_as_zero(no_relevant: NoR
     graded = scenario(("a", "a"), ("", "a")).graded()
     for evaluation in evaluate(ALL, graded, no_relevant).values():
         assert evaluation.mean.n == 2
-        assert evaluation.of(1) == {"num_rel": 1, "rbp_residual": 1}.get(evaluation.metric.name, 0)
+        assert evaluation.of(1) == {"rbp_residual": 1}.get(evaluation.metric.name, 0)
 
 
 def test_each_metric_has_the_n_of_its_own_needs() -> None:
@@ -117,31 +111,11 @@ def test_a_mean_is_the_mean_of_the_values_that_are_shown_and_n_their_number(
     no_relevant: NoRelevant, case: Scenario
 ) -> None:
     graded = case.graded()
-    for evaluation in averaged(evaluate(ALL, graded, no_relevant)).values():
+    for evaluation in evaluate(ALL, graded, no_relevant).values():
         shown = [value for index in range(len(case)) if (value := evaluation.of(index)) is not None]
         assert evaluation.mean.n == len(shown)
         assert evaluation.mean.mean == (pytest.approx(sum(shown) / len(shown), abs=1e-12) if shown else None)
         np.testing.assert_array_equal(evaluation.values, scores(evaluation.metric, graded))
-
-
-def test_counts_are_summed_over_all_queries_with_or_without_relevant_documents() -> None:
-    graded = scenario(("a x", "a"), ("a b x", "a b c"), ("x", {}), ("", "a")).graded()
-    for no_relevant in get_args(NoRelevant):
-        found = evaluated("num_ret num_rel num_rel_ret", graded, no_relevant)
-        assert {name: one.mean for name, one in found.items()} == {
-            "num_ret": Mean(6.0, 4),
-            "num_rel": Mean(5.0, 4),
-            "num_rel_ret": Mean(3.0, 4),
-        }
-
-
-def test_a_geometric_mean_counts_a_failed_query_as_one_hundred_thousandth() -> None:
-    """Average precisions of 1, 1/4 and 0."""
-    graded = scenario(("a", "a"), ("x y z a", "a"), ("x", "a"), ("x", {})).graded()
-    found = evaluated("gm_ap ap", graded)
-    assert found["gm_ap"].values.tolist() == found["ap"].values.tolist() == [1, 1 / 4, 0, 0]
-    assert found["gm_ap"].mean.n == 3
-    assert found["gm_ap"].mean.mean == pytest.approx((1 * (1 / 4) * 1e-5) ** (1 / 3), rel=1e-14)
 
 
 def test_a_query_whose_gains_are_all_nothing_is_left_out_of_the_mean() -> None:

@@ -101,12 +101,9 @@ WORKED: list[tuple[Labels, Rows]] = [
             ("capped_ap@1", "r1 x r2", 1),
             ("capped_ap@2", "x r1 r2", (1 / 2) / 2),
             ("capped_ap@20", "r1 x r2", (1 + 2 / 3) / 3),
-            ("num_rel(rel=2)", "r1 x", 1),
-            ("num_rel_ret(rel=2)", "r1 x n1 r2", 1),
             ("unjudged@4", "x r1 y n1 z", 2 / 4),
             ("unjudged@10", "x r1", 1 / 10),
             ("judged", "x r1 y n1 z", 2 / 5),
-            ("gm_ap@1", "r1 x r2", 1 / 3),
             # R = 3, N = 2, so each judged non-relevant hit above takes half of a relevant one
             ("bpref", "n1 r1 n2 r2", (1 / 2 + 0) / 3),
             ("bpref(rel=2)", "x r2", 1),

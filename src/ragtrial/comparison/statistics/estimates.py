@@ -73,10 +73,9 @@ def within(interval: tuple[float, float], metric: str) -> tuple[float, float]:
 def highest_mean(metric: str) -> float | None:
     """The highest mean that ``metric`` can have; the lowest is 0. None where there is no highest, or it is unknown."""
     try:
-        definition = parse_metric(metric).definition
+        return parse_metric(metric).definition.highest
     except MetricError:  # of another version, or a plug-in
         return None
-    return None if definition.aggregate == "sum" else definition.highest
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,8 @@ def ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any] | np.float6
 
 
 Family = Literal["order_unaware", "order_aware", "graded"]
-Needs = Literal["relevant", "gain", "order", "nothing"]
+Needs = Literal["relevant", "gain", "order"]
 Cut = Literal["required", "optional", "none"]
-Aggregate = Literal["mean", "geometric", "sum"]
 Preference = Literal["relevant", "gain", "judged", "unjudged"]
 Value = float | int | str | bool
 
@@ -117,13 +116,9 @@ class MetricParameter:
 DEFINED_FOR: Mapping[Needs, str] = {
     "relevant": "queries with at least one relevant document",
     "gain": "queries with at least one document of a grade above 0",
-    "nothing": "all queries",
     "order": "queries whose labels are an order, with at least one relevant document",
 }
 """The queries that a metric is defined for, in words."""
-
-FLOOR = 1e-5
-"""The least that a query counts in a geometric mean, as trec_eval has it."""
 
 LARGEST_GRADE = 2**31 - 1
 LARGEST_POWER = 1000
@@ -153,10 +148,9 @@ class Definition:
     """The definition of a metric, in words that appear next to the numbers.
 
     ``needs`` states for which queries it is defined: queries with a relevant document, with a judged gain above 0, with
-    relevant documents whose labels are an order, or all. ``cut`` states if it has a cutoff, ``aggregate`` its value
-    over many queries. ``highest`` is its maximum for any query, None if that depends on the query. ``better`` is the
-    direction, which sorting, verdicts and gates follow. If ``gains``, a gain may be given for each grade. ``aliases``
-    are other names for the same number.
+    or with relevant documents whose labels are an order. ``cut`` states if it has a cutoff. ``highest`` is its maximum
+    for any query, None if that depends on the query. ``better`` is the direction, which sorting, verdicts and gates
+    follow. If ``gains``, a gain may be given for each grade. ``aliases`` are other names for the same number.
 
     ``spans`` is the formula if passages are found in chunks, empty if the metric is not defined for that; ``documents``
     is true if it is defined for documents. ``of_chunks`` metrics describe the chunks, independently of rankings.
@@ -187,7 +181,6 @@ class Definition:
     aliases: tuple[Alias, ...] = ()
     parameters: Mapping[str, MetricParameter] = field(default_factory=dict)
     cut: Cut = "required"
-    aggregate: Aggregate = "mean"
     highest: float | None = 1.0
     better: Direction = "higher"
     gains: bool = False
@@ -219,8 +212,6 @@ class Definition:
 
     def eligible(self, graded: GradedRankings) -> Bools:
         """For which queries the metric is defined, shape (queries,)."""
-        if self.needs == "nothing":
-            return np.ones(len(graded), dtype=np.bool_)
         if self.needs == "gain":
             return np.asarray(graded.judgments.best > 0)
         defined = np.asarray(graded.relevant_counts > 0) & self.is_known(graded)
@@ -385,12 +376,3 @@ def gains_of(grades: npt.NDArray[Any], gains: Mapping[int, float], *, exponentia
     for grade, gain in gains.items():
         worth[grades == grade] = gain
     return np.asarray(worth)
-
-
-def summary(values: Scores, aggregate: Aggregate) -> float:
-    """The summary of the values of at least one query, in double precision."""
-    if aggregate == "sum":
-        return float(values.sum())
-    if aggregate == "geometric":
-        return float(np.exp(np.log(np.maximum(values, FLOOR)).mean()))
-    return float(values.mean())

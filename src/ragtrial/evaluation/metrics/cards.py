@@ -7,13 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ragtrial.evaluation.metrics.base import DEFINED_FOR, FLOOR, Metric, shown
-
-_AGGREGATES = {
-    "mean": "the mean",
-    "geometric": f"the geometric mean, each query at least {FLOOR:f}".rstrip("0"),
-    "sum": "the sum",
-}
+from ragtrial.evaluation.metrics.base import DEFINED_FOR, Metric, shown
 
 _LABELS = {
     "formula": "formula", "over_passages": "unit: span", "gain": "gain", "denominator": "denominator",
@@ -46,7 +40,7 @@ def card(metric: Metric) -> dict[str, Any]:
         + ("; lower is better" if definition.better == "lower" else ""),
         "relevant": f"from {threshold} on" if "rel" in definition.parameters else None,
         "defined_for": DEFINED_FOR[definition.needs],
-        "over_queries": _AGGREGATES[definition.aggregate],
+        "over_queries": "the mean",
         "parameters": {
             key: shown(value) for key in definition.parameters if (value := metric.value_of(key)) is not None
         },
@@ -95,7 +89,7 @@ def _same_as(metric: Metric) -> Iterator[tuple[str, str]]:
     spellings = definition.uncut if uncut else definition.elsewhere
     if given.get("gain") == "exp":
         spellings = {} if uncut else definition.exponential
-    values = {key: f"{value:.2f}" if key == "recall" else str(value) for key, value in given.items()}
+    values = {key: str(value) for key, value in given.items()}
     beta = float(given.get("beta", 1.0))
     for tool, spelling in spellings.items():
         filled = spelling.format(k=metric.k or "k", beta_squared=f"{beta * beta:g}", **values)

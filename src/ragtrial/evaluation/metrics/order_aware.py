@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,6 @@ from ragtrial.evaluation.metrics.base import Alias, FirstHit, PrecisionSum, Weig
 _BUCKLEY = "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3"
 _MOFFAT = "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)"
 _PERSISTENCE = {"p": base.MetricParameter(0.8, 0, 1, always=True)}
-_INTERPOLATED = (
-    "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8.4; as in trec_eval 10"
-)
-_ROUNDED = "the recall is rounded to a number of documents, halves up: round(recall x R)"
-_MOVING_LEVELS = "no way to its extremes is known here but to try all labellings, since its recall levels move with R."
-_OLDER = "trec_eval up to 9, and with it pytrec_eval and ir_measures, round otherwise: floor(recall x R + 0.9)"
 
 _MADE_FOR_GAPS = (
     "no way to its extremes is known here but to try all labellings; it is made to say something without them."
@@ -107,19 +100,6 @@ class OrderAwareMetrics(base.Formulas):
     def capped_ap(self, k: int) -> Scores:
         """Average precision of the first ``k`` hits over as many as ``k`` can hold, 1 for every perfect ranking."""
         return ratio(self._precisions(k), np.minimum(self._graded.relevant_counts, k))
-
-    @metric(
-        "order_aware", "relevant", "average precision; over queries the geometric mean of max(ap, 0.00001)",
-        "Robertson 2006, On GMAP: and Other Transformations, CIKM", cut="optional", aggregate="geometric",
-        aliases=(Alias("gm_map", cut="none"),),
-        prefers="relevant", structure=PrecisionSum(),
-        denominator="R, the relevant documents of the query, retrieved or not",
-        edges=("one failed query weighs as much as many good ones", "a query counts 0.00001 at least"),
-        uncut={"trec_eval": "gm_map"},
-    )  # fmt: skip
-    def gm_ap(self, k: int | None = None) -> Scores:
-        """Average precision, to be averaged geometrically. The value of one query is the value of ``ap``."""
-        return self.ap(k)
 
     @metric(
         "order_aware", "relevant", "relevant hits in the first R / R, the relevant documents of the query", _BUCKLEY,
@@ -276,52 +256,8 @@ class OrderAwareMetrics(base.Formulas):
         at_rank = (1 + seen_above * expected) / graded.ranks
         return ratio(graded.total(at_rank, relevant), graded.relevant_counts)
 
-    @metric(
-        "order_aware", "relevant", "the highest precision at any rank with round(recall x R) relevant hits or more",
-        _INTERPOLATED, cut="none", parameters={"recall": base.MetricParameter(0.1, 0, 1, closed=True, always=True)},
-        aliases=(Alias("iprec", takes="recall"), Alias("iprec_at_recall", takes="recall")),
-        prefers="relevant", unbounded=_MOVING_LEVELS,
-        denominator="the rank", edges=(_ROUNDED, "0 where that many were not found"),
-        elsewhere={"trec_eval": "iprec_at_recall_{recall}"},
-        unlike=(_OLDER,),
-    )  # fmt: skip
-    def iprec(self, recall: float = 0.1) -> Scores:
-        """Interpolated precision at a recall: the highest that a reader who wants that much can have.
-
-        Rounds as trec_eval 10 does. Source: Manning, Raghavan & Schuetze 2008, section 8.4.
-        """
-        (point,) = self._interpolated([recall])
-        return np.array(point, dtype=np.float64)
-
-    @metric(
-        "order_aware", "relevant", "the mean of iprec at recall 0, 0.1, ... 1", _INTERPOLATED, cut="none",
-        aliases=("11pt_avg", "11_pt_avg"),
-        prefers="relevant", unbounded=_MOVING_LEVELS,
-        denominator="the rank", edges=(_ROUNDED,), elsewhere={"trec_eval": "11pt_avg"}, unlike=(_OLDER,),
-    )  # fmt: skip
-    def iprec_11pt(self) -> Scores:
-        """Eleven-point average of interpolated precision. Source: Manning, Raghavan & Schuetze 2008, section 8.4."""
-        points = self._interpolated([tenths / 10 for tenths in range(11)])
-        return np.asarray(sum(points), dtype=np.float64) / 11
-
     def _precisions(self, k: int | None) -> Scores:
         """The sum of the precision at each relevant hit among the first ``k``, shape (queries,)."""
         graded = self._graded
         precisions = graded.relevant_so_far / graded.positions(graded.relevant)
         return graded.total(precisions, graded.relevant & graded.within(k))
-
-    def _interpolated(self, recalls: Sequence[float]) -> npt.NDArray[np.float64]:
-        """Interpolated precision at ascending recalls, shape (recalls, queries)."""
-        graded = self._graded
-        rows, found = graded.rows[graded.relevant], graded.relevant_so_far[graded.relevant]
-        reached = np.zeros(len(rows), dtype=np.int64)  # how many of the recalls each relevant hit reaches
-        for recall in recalls:
-            wanted = recall * graded.relevant_counts
-            whole = np.floor(wanted)
-            whole += wanted - whole >= 0.5
-            reached += found >= whole[rows]
-        highest = np.zeros((len(recalls) + 1, len(graded)))
-        np.maximum.at(highest.reshape(-1), reached * len(graded) + rows, found / graded.ranks[graded.relevant])
-        for point in range(len(recalls) - 1, -1, -1):  # what reaches a recall reaches those below it
-            np.maximum(highest[point], highest[point + 1], out=highest[point])
-        return highest[1:]

@@ -9,7 +9,6 @@ import numpy as np
 
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics.base import (
-    RELEVANCE,
     Alias,
     FirstHit,
     HitCount,
@@ -24,7 +23,6 @@ from ragtrial.rankings import Counts
 _MANNING = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8"
 _R = "R, the relevant documents of the query, retrieved or not"
 _WHOLE = "the whole ranking counts: its depth decides as much as its quality"
-_COUNTS = "it counts, and what it counts is not how good a ranking is."
 
 
 def _divisor_of_f(metric: Metric, relevant: Counts, hits: Counts) -> Scores:
@@ -186,40 +184,6 @@ class OrderUnawareMetrics(CharacterMetrics):
         graded, weight = self._graded, beta * beta
         found = self._found(None)
         return ratio((1 + weight) * found, np.where(found > 0, graded.lengths + weight * graded.relevant_counts, 0))
-
-    @metric(
-        "order_unaware", "nothing", "hits, relevant or not", "trec_eval, num_ret", cut="none", aggregate="sum",
-        highest=None, condensable=False, aliases=("numret",),
-        prefers="judged", unbounded=_COUNTS,
-        gain="1 for every hit", edges=("over many queries: the sum",),
-        elsewhere={"trec_eval": "num_ret", "ir_measures": "NumRet"},
-    )  # fmt: skip
-    def num_ret(self) -> Scores:
-        """How many documents were retrieved."""
-        return self._graded.lengths.astype(np.float64)
-
-    @metric(
-        "order_unaware", "nothing", "R, the relevant documents of the query, retrieved or not", "trec_eval, num_rel",
-        cut="none", aggregate="sum", highest=None, condensable=False, parameters={"rel": RELEVANCE},
-        aliases=("numrel",),
-        prefers="relevant", unbounded=_COUNTS,
-        gain="1 for every relevant document", edges=("over many queries: the sum", "says nothing about a system"),
-        elsewhere={"trec_eval": "num_rel", "ir_measures": "NumRel"},
-    )  # fmt: skip
-    def num_rel(self) -> Scores:
-        """How many documents are relevant."""
-        return self._graded.relevant_counts.astype(np.float64)
-
-    @metric(
-        "order_unaware", "nothing", "relevant hits", "trec_eval, num_rel_ret", cut="none", aggregate="sum",
-        highest=None, condensable=False, parameters={"rel": RELEVANCE}, aliases=("numrelret",),
-        prefers="relevant", unbounded=_COUNTS,
-        edges=("over many queries: the sum",),
-        elsewhere={"trec_eval": "num_rel_ret", "ir_measures": "NumRelRet", "ranx": "hits"},
-    )  # fmt: skip
-    def num_rel_ret(self) -> Scores:
-        """How many relevant documents were retrieved."""
-        return self._found(None).astype(np.float64)
 
     def _found(self, k: int | None) -> Counts:
         """Relevant documents among the first ``k`` hits, shape (queries,)."""

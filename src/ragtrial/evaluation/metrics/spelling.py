@@ -16,7 +16,7 @@ MOST_K = 1_000_000
 
 _SPELLING = re.compile(
     r"""
-    (?P<other_name> [a-z0-9_-]*? [a-z1] )                  # ndcg_cut_10, P.5, iprec_at_recall_0.10, ndcg_at_10
+    (?P<other_name> [a-z0-9_-]*? [a-z1] )                  # ndcg_cut_10, P.5, ndcg_at_10
     (?: (?P<other_between> _at_ | _cut[_.] | [._] ) (?P<other_number> [0-9]*\.?[0-9]+ )
       | \. (?P<other_inside> [a-z0-9]+ = [^()@]* ) )       # rbp.p=0.9
     |
@@ -31,7 +31,7 @@ _DISCOUNTS = {"log2": "linear", "exp-log2": "exp"}
 
 _HAYSTACK = "Haystack's mode single_hit is 1 where anything relevant was retrieved, its mode multi_hit is set_recall"
 _ELSEWHERE_ONLY = {
-    "hits": "ranx counts relevant hits with it; hit_rate@k says whether there is one, num_rel_ret counts all of them",
+    "hits": "ranx counts relevant hits with it; hit_rate@k says whether there is one, recall@k how many of all",
     "hole": "BEIR counts hits judged for no query at all; unjudged@k counts those not judged for the query itself",
     "document_recall": _HAYSTACK,
     "documentrecallevaluator": _HAYSTACK,
@@ -55,7 +55,7 @@ def parse_metric(text: str) -> Metric:
     definition, alias = _meant(name, text)
     given, gains = _inside(definition, alias, inside or "", text)
     k = None
-    if number and alias.takes and (between != "@" or alias.translated is float):
+    if number and alias.takes and between != "@":
         given[alias.takes] = _value(definition, alias, alias.takes, number, text, translate=True)
     elif number and between == "." and "p" in definition.parameters:
         raise MetricError(f"{text!r} may mean p or k; write {definition.name}(p=0.8), or {definition.name}@10.")
