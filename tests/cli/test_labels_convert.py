@@ -255,20 +255,6 @@ def test_all_faults_of_a_file_are_told_at_once_with_their_places(
     assert convert.faults(content) == faults
 
 
-def test_after_twenty_faults_the_rest_is_counted(convert: Conversions) -> None:
-    faults = convert.faults(lines([{"quote": RED}, *({"question": "?"} for _ in range(24))]), "--from", "rows")
-    assert len(faults) == 21
-    assert faults[-1] == ": and 5 more like these."
-
-
-@pytest.mark.parametrize("form", ["kirchhoff", "llamaindex", "squad", "chunking-evaluation", "rows"])
-@pytest.mark.parametrize("content", ["{}", "[3]", "3,4\n5,6\n", "[]", '{"queries": 3, "data": 3, "inputs": 3}', "[[]]"])
-def test_a_file_that_is_not_what_from_says_is_refused_without_a_crash(
-    convert: Conversions, form: str, content: str
-) -> None:
-    assert convert.faults(content, "--from", form)
-
-
 # the command
 
 

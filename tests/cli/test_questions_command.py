@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from commands import Command
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble, saying
 from ragtrial.labelling.session.ending import ending_lines
@@ -226,20 +223,3 @@ def test_drafts_may_be_the_first_labels(capsys: Capture) -> None:
         session.keep()
         session.save()
     assert [query["relevant_docs"][0]["quote"] for query in labels()][1] == "article number"
-
-
-@pytest.mark.slow
-def test_drafting_that_is_killed_has_lost_no_reply_that_was_paid(tmp_path: Path) -> None:
-    with EndpointDouble(default=DRAFTING, latency=0.1) as double:
-        arguments = ["questions", "experiment.yaml", "--endpoint", double.url, "--model", "m", "--concurrency", "1"]
-        running = Command(tmp_path, *arguments, log=tmp_path / "first")
-        kept = tmp_path / "drafts.replies"
-        running.wait_until(lambda: kept.exists() and kept.read_bytes().count(b"\n") >= 3)
-        os.kill(running.process.pid, signal.SIGKILL)
-        running.process.wait()
-        lines, before = kept.read_bytes().count(b"\n"), len(double.asked)
-        assert before - lines <= 2  # those on their way
-        ended = Command(tmp_path, *arguments, log=tmp_path / "second")
-        assert ended.process.wait() == 0
-        assert len(double.asked) - before <= 10 - lines + 1  # a line that was cut may be asked again
-    assert read_worklist("drafts.json").items

@@ -73,8 +73,7 @@ def test_a_shipped_config_fits_the_schema_and_names_it(name: str, root: Path) ->
 @pytest.mark.parametrize(
     ("added", "where"),
     [("sead: 1\n", "$"), ("seed: x\n", "$.seed"), ("seed: 1.5\n", "$.seed"), ("workspace: 3\n", "$.workspace"),
-     ("evaluators: {unit: spam}\n", "$.evaluators.unit"), ("evaluators: {relevance_threshold: 0}\n",
-     "$.evaluators.relevance_threshold"), ("evaluators: {graded: {k: [0]}}\n", "$.evaluators.graded.k"),
+     ("evaluators: {unit: spam}\n", "$.evaluators.unit"), ("evaluators: {graded: {k: [0]}}\n", "$.evaluators.graded.k"),
      ("evaluators: {graded: {cut: 3}}\n", "$.evaluators.graded"), ("output: {dir: x}\n", "$.output")],
 )  # fmt: skip
 def test_what_the_loader_refuses_the_schema_marks(added: str, where: str, tmp_path: Path) -> None:

@@ -21,11 +21,6 @@ def test_every_kind_of_every_family_has_a_section() -> None:
     assert {section.kind for section in config_sections()} - {""} >= kinds  # parts of stores have kinds, too
 
 
-def test_every_key_says_what_it_means() -> None:
-    silent = [f"{one.path}.{key.name}" for one in config_sections() for key in one.keys if not key.meaning]
-    assert silent == []
-
-
 @pytest.mark.parametrize(
     ("name", "value", "default"),
     [

@@ -163,23 +163,7 @@ def test_broken_yaml_is_refused_with_the_place_where_it_breaks(text: str, fault:
     assert faults_of(text) == [fault]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("text", ["[" * 5_000, "{a: " * 5_000])
-def test_nesting_without_end_is_refused(text: str) -> None:
-    assert faults_of(text) == [" is nested too deeply to be a config."]
-
-
 # Aliases and merge keys.
-
-
-@pytest.mark.parametrize(
-    "link", ["[{0},{0},{0},{0},{0},{0},{0},{0},{0},{0}]", "{{<<: [{0},{0},{0},{0},{0},{0},{0},{0},{0},{0}]}}"]
-)
-def test_aliases_that_expand_without_measure_are_refused(link: str) -> None:
-    """Nine lines, a thousand million values."""
-    lines = ["a0: &a0 {x: 1}"] + [f"a{level}: &a{level} {link.format(f'*a{level - 1}')}" for level in range(1, 10)]
-    (fault,) = faults_of("\n".join(lines) + "\n")
-    assert fault.endswith(": aliases expand to more than 20,000 values; write fewer.")
 
 
 @pytest.mark.parametrize("text", ["a: &x [*x]\n", "a: &x {b: *x}\n", "a: &x {<<: *x}\n", "a: &x {<<: [*x, *x]}\n"])
@@ -204,9 +188,6 @@ def test_a_merge_key_adds_what_is_not_there_the_first_source_first(merge: str, e
 def test_a_merge_key_of_something_else_than_a_mapping_is_refused(source: str) -> None:
     (fault,) = faults_of(f"a: {{<<: {source}}}\n")
     assert fault.endswith(": << must name a mapping (an alias like *base).")
-
-
-# Bytes and lines.
 
 
 # Variables.

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.config.load import load_config
-from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.settings import settings_of
 from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.config.sweep import (
@@ -22,7 +21,6 @@ from ragtrial.config.sweep import (
 )
 from ragtrial.config.variants import follow, kind_changes, with_values
 from ragtrial.errors import ConfigError
-from ragtrial.options import validate
 from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, combined, read, sweep_of, values, written
 
 
@@ -69,9 +67,6 @@ def test_keys_in_one_entry_move_together() -> None:
     ("numbers", "expected"),
     [
         ([10, 60, 50], [10, 60]),
-        ([1, 10, 4], [1, 5, 9]),
-        ([3, 1, -1], [3, 2, 1]),
-        ([7, 7, 1], [7]),
         ([0.1, 0.5, 0.1], [0.1, 0.2, 0.3, 0.4, 0.5]),  # not 0.30000000000000004, and 0.5 is met
         ([0, 1, 0.25], [0.0, 0.25, 0.5, 0.75, 1.0]),
         ([-1, 1, 1], [-1, 0, 1]),
@@ -343,23 +338,6 @@ def test_variables_stay_unresolved_in_what_is_written() -> None:
     assert made.value["embedder"]["model"] == "secret"
     assert made.written["embedder"]["model"] == "${NAME}"
     assert made.written["chunker"]["size"] == "${SIZE:-7}"
-
-
-def as_decimals(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: as_decimals(value[key]) for key in sorted(value)}
-    if isinstance(value, list):
-        return [as_decimals(one) for one in value]
-    return float(value) + 0.0 if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-# The config that comes of it.
-
-
-def variants(sweep: str, base: str = BASE) -> list[ExperimentConfig]:
-    content = written(sweep, base)
-    made = [with_values(content, one) for one in combined(read(content))]
-    return [validate(ExperimentConfig, one.value, ConfigError, one.fault_at) for one in made]
 
 
 # The page.

@@ -112,13 +112,6 @@ def test_a_bad_grade_in_the_first_line_is_not_taken_for_the_header(folder: Path,
     assert faults_of(folder) == [f"qrels/test.tsv:1: the grade {grade!r} must be a whole number."]
 
 
-def test_qrels_that_are_not_utf8_are_refused_with_the_line(folder: Path) -> None:
-    with_qrels(folder, b"q1\td1\t1\nq1\tcaf\xe9\t1\n")
-    assert faults_of(folder) == [
-        "qrels/test.tsv:2: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."
-    ]
-
-
 @pytest.mark.parametrize("content", ["", "\n\n", HEADER])
 def test_qrels_without_a_judgment_are_refused(folder: Path, content: str) -> None:
     with_qrels(folder, content)

@@ -40,15 +40,6 @@ def fault_of(**written: object) -> str:
             {"corpus": "c", "queries": "q", "split": "dev"},
             "c.yaml: @ split and overlay belong to beir; leave them out.",
         ),
-        (
-            {"corpus": "c", "queries": "q", "match": "contents"},
-            "c.yaml: @match match is 'contents'; it must be one of: id, content. Did you mean 'content'?",
-        ),
-        (
-            {"corpus": "c", "querys": "q"},
-            "c.yaml: @querys unknown key 'querys'. Did you mean 'queries'? "
-            "Allowed here: corpus, queries, match, beir, split, overlay, drop_query_document, on_error.",
-        ),
     ],
 )
 def test_what_is_said_in_no_way_or_in_two_is_refused(written: dict[str, object], fault: str) -> None:

@@ -56,17 +56,6 @@ def faults_of(text: str) -> list[tuple[int, int, str]]:
     return [(fault.line, fault.column, fault.message) for fault in caught.value.faults]
 
 
-def test_lines_and_columns_count_from_one() -> None:
-    text = '{\n  "a": [1,\n    "x\\"]}"\n  ], "b": {}\n}'
-    assert places(text) == {
-        (): (1, 1),
-        ("a",): (2, 8),
-        ("a", 0): (2, 9),
-        ("a", 1): (3, 5),
-        ("b",): (4, 11),
-    }
-
-
 @pytest.mark.parametrize(
     ("text", "faults"),
     [

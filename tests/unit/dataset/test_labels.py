@@ -57,11 +57,6 @@ def test_other_wordings_and_filters_are_read_and_are_part_of_the_question(tmp_pa
     assert query.question == Question("x", ("caf\u00e9\n", "z"), where, {"$contains": "hub"}, "1")
 
 
-def test_a_query_without_them_has_none(tmp_path: Path) -> None:
-    plain = written(tmp_path, '{"queries": [{"id": 1, "text": "x", "relevant_docs": [], "where": null}]}')
-    assert load_prompt_queries(plain).queries[0].question == Question("x", id="1")
-
-
 def test_every_field_of_the_format_is_read(tmp_path: Path) -> None:
     assert load_prompt_queries(written(tmp_path, WHOLE)) == PromptQueries(
         queries=(
@@ -111,11 +106,6 @@ def test_ids_of_documents_may_be_numbers(tmp_path: Path) -> None:
         written(tmp_path, '{"queries": [{"id": 0, "text": "x", "relevant_docs": [{"doc": 31715818}]}]}')
     )
     assert labels == PromptQueries((Query("0", "x", (Judgment("31715818"),)),))
-
-
-def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
-    content = b'\xef\xbb\xbf{"queries": [{"id": 1, "text": "x", "relevant_docs": []}]}'
-    assert load_prompt_queries(written(tmp_path, content)) == PromptQueries((Query("1", "x"),))
 
 
 @pytest.mark.parametrize(
@@ -173,10 +163,6 @@ def test_another_name_has_no_other_spelling(tmp_path: Path) -> None:
         ('{"prompt": "NaN",\n "queries": NaN}', ":2:13: is not JSON: NaN is not JSON."),
         ("[" * 100_000, ": has a number too long, or is nested too deeply, to be labels."),
         ('{"queries": 1' + "0" * 5000 + "}", ": has a number too long, or is nested too deeply, to be labels."),
-        (
-            b'{"queries": [\n\n{"id": "caf\xe9"}]}',
-            ":3: byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8).",
-        ),
         ('{"queries": [], "queries": [{"id": 1}]}', ":1:17: duplicate key 'queries' in one object."),
         ("[]", ":1:1: the file is a list; it must be a mapping of keys to values."),
         ("{}", ":1:1: queries is missing; it is required."),

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora import library_of, write_files, write_rows
+from corpora import library_of, write_rows
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.dataset.chunks import Chunks, ChunksWriter
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import normalised
-from ragtrial.errors import CorpusError
 from ragtrial.records import Document, Span
 from text_strategies import any_texts
 
@@ -51,13 +50,6 @@ def test_a_library_leaves_no_file_open(tmp_path: Path) -> None:
         library.positions["absent"]
     del library
     gc.collect()  # an open file would warn here, and warnings are errors
-
-
-def test_a_corpus_with_faults_makes_no_library(tmp_path: Path) -> None:
-    corpus = write_files(tmp_path / "corpus", {"a.txt": "good", "b.txt": b"\xff"})
-    with pytest.raises(CorpusError, match=r"b\.txt:1: byte 0xff is not UTF-8"):
-        Library.write(corpus, tmp_path)
-    assert not (tmp_path / "offsets.npy").exists()
 
 
 def chunks_of(folder: Path, library: Library, spans: list[tuple[int, Span]]) -> Chunks:

@@ -168,25 +168,6 @@ def test_a_piece_with_other_white_space_is_found_word_for_word(
     assert all(text[place.span.start : place.span.end].split() == words for place in found.places)
 
 
-def test_passages_are_located_in_every_document_that_holds_them() -> None:
-    texts = ["one two three", "two\nthree two three", "nothing", "caf\u00e9"]
-    sought = [
-        PassageQuery("two three"),
-        PassageQuery("caf\u00e9"),
-        PassageQuery("absent"),
-        PassageQuery("two three"),
-        PassageQuery("CAF\u00c9"),
-    ]
-    twice = PassageMatch("exact", (Place(0, Span(4, 13)), Place(1, Span(10, 19))), 1.0)
-    assert all_of(texts, sought) == [
-        twice,
-        PassageMatch("exact", (Place(3, Span(0, 4)),), 1.0),
-        PassageMatch("lost", (), 0.0),
-        twice,
-        PassageMatch("case", (Place(3, Span(0, 4)),), 1.0),
-    ]
-
-
 def test_what_decides_is_the_best_kind_in_any_document_or_in_the_one_that_is_named() -> None:
     texts = ["two\nwords", "two words", "TWO WORDS"]
     sought = [PassageQuery("two words"), *(PassageQuery("two words", number) for number in range(3))]

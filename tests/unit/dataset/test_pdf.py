@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 
@@ -141,11 +140,6 @@ def test_a_title_that_is_no_unicode_is_none(tmp_path: Path) -> None:
 # What cannot be read.
 
 
-def test_an_encrypted_file_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, pdf(["secret"], password="open sesame"))
-    assert fault_of(path) == "is encrypted; save a copy without a password."
-
-
 def test_a_file_that_only_its_owner_may_change_is_read(tmp_path: Path) -> None:
     content = pdf(["for all to read"], title="Terms", password="", owner="boss")
     assert b"/Encrypt" in content
@@ -207,14 +201,6 @@ def test_a_page_that_is_not_there_is_refused_with_its_number(tmp_path: Path) -> 
 )
 def test_what_is_no_pdf_is_refused(tmp_path: Path, content: bytes, fault: str) -> None:
     assert fault_of(written(tmp_path, content)) == fault
-
-
-def test_without_the_package_the_message_says_how_to_install_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = written(tmp_path, pdf(["text"]))
-    monkeypatch.setitem(sys.modules, "pypdfium2", None)
-    assert fault_of(path) == "needs a package that is not installed: pip install 'ragtrial[pdf]'."
 
 
 # Empty pages.

@@ -105,11 +105,6 @@ def test_a_stale_file_is_refused_with_count_first_row_and_next_step(chunks: Chun
     ]
 
 
-def test_a_changed_text_is_noticed_by_the_id_though_the_place_is_the_same(chunks: Chunks, file: Path) -> None:
-    (fault,) = refused(chunks, file, [{"chunk": "before the change", **place("a", 0, 3)}, *ALL[1:]])
-    assert fault.startswith(":1: 1 of 3 rows are of chunks that setting 'dense' does not have, chunk 'before the")
-
-
 # Rows that are wrong.
 
 
@@ -131,11 +126,6 @@ def test_rows_that_are_wrong_are_told_all_at_once_with_their_lines(chunks: Chunk
         ":7: start is 3 and end is 2; a chunk ends behind its start.",
         ":9: prefix is missing; it is required.",
     ]
-
-
-def test_only_the_first_twenty_faults_are_told_and_the_others_counted(chunks: Chunks, file: Path) -> None:
-    told = refused(chunks, file, [{}] * 23)
-    assert (len(told), told[-1]) == (21, ": and 3 more like these.")
 
 
 def test_the_same_chunk_twice_is_an_error_whichever_way_it_is_named(chunks: Chunks, file: Path) -> None:

@@ -113,12 +113,6 @@ def test_what_was_left_out_is_counted_and_named_below_the_corpus(tmp_path: Path)
     assert warning.message == ("1 row of the corpus left out, unreadable (dataset.on_error: skip). corpus.jsonl:1: y.")
 
 
-def test_of_many_files_left_out_twenty_are_named(tmp_path: Path) -> None:
-    (warning,) = left_out(tmp_path, [Fault(str(tmp_path / f"{number:02}.md"), message="x.") for number in range(23)])
-    assert warning.message.startswith("23 files of the corpus left out, unreadable ")
-    assert warning.message.endswith(" 18.md: x. 19.md: x. and 3 more like these.")
-
-
 # The fingerprint.
 
 
@@ -203,22 +197,6 @@ def test_a_run_says_what_it_left_out_and_says_it_again_when_all_is_kept(own_cach
     assert ("skipped-files", SKIPPED) in said[0]
     assert ("empty-pages", EMPTY_PAGE) in said[0]
     assert len(list((own_cache / "documents").iterdir())) == 1
-
-
-@pytest.mark.usefixtures("_small")
-def test_validate_says_what_is_left_out_and_strict_does_not_let_it_pass(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "1000")
-    made = ragtrial(capsys, "validate", "experiment.yaml")
-    assert made.code == 0
-    assert f"  {SKIPPED}\n" in made.err
-    assert f"  {EMPTY_PAGE}\n" in made.err
-    assert "documents  4, 0 of them empty\n" in made.out
-    assert ragtrial(capsys, "validate", "experiment.yaml", "--strict").code == 2
-    strict = ragtrial(capsys, "run", "experiment.yaml", "--strict")
-    assert strict.code == 2
-    assert f"error: {SKIPPED}\n" in strict.err
 
 
 @pytest.mark.usefixtures("_small")

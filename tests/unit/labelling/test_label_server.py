@@ -210,19 +210,6 @@ def test_what_comes_after_the_end_is_told_so_and_changes_nothing(page: LabelPage
     assert not page.session.answers.given
 
 
-def test_labels_that_cannot_be_written_leave_the_page_there(page: LabelPage, tmp_path: Path) -> None:
-    state = ask(page, "skip", "POST", {"revision": 0}).json["state"]
-    state = ask(page, "grade", "POST", {"revision": state["revision"], "grade": 2}).json["state"]
-    labels = (tmp_path / "prompt_queries.json").read_bytes()
-    (tmp_path / "prompt_queries.json").write_text("{")
-    failed = ask(page, "finish", "POST", {"revision": state["revision"]})
-    assert failed.status == 422
-    assert "1 answer is kept here, and nothing was written; mend the labels" in failed.json["error"]
-    (tmp_path / "prompt_queries.json").write_bytes(labels)
-    assert ask(page, "finish", "POST", {"revision": failed.json["state"]["revision"]}).status == 200
-    assert judgments(tmp_path, "q1")["warranty.md"] == 2
-
-
 def test_a_port_in_use_is_named_and_without_one_a_free_one_is_taken(page: LabelPage, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with Session(write_work(tmp_path / "other")) as session:

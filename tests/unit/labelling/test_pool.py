@@ -29,6 +29,11 @@ Capture = pytest.CaptureFixture[str]
 LABELS = {"q1": {"r": 1}, "q2": {"r": 1}}
 
 
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def pool_of(report: Report, depth: int | None = None, **options: Any) -> Pool:
     return Pool(input_of([report], may_be_one=True, **options).limited_to([]), depth)
 
@@ -152,7 +157,6 @@ def test_other_repeats_are_refused(text: str, capsys: Capture) -> None:
 
 @pytest.fixture
 def kitchen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "400")
     run_into(tmp_path, "report", evaluators={"primary_metric": "ndcg@3", "graded": {"k": [3]}})
     return tmp_path
@@ -270,9 +274,7 @@ def test_a_file_that_is_there_is_refused_before_anything_is_read(kitchen: Path, 
     assert "is there already" in refusal(capsys, "nowhere", "-o", "mine.json")
 
 
-def test_where_all_is_judged_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                capsys: Capture) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
+def test_where_all_is_judged_nothing_is_written(tmp_path: Path, capsys: Capture) -> None:
     report = report_of(tmp_path, "rr@10", {"a": {"q1": "r n"}, "b": {"q1": "n r"}}, q1={"r": 1, "n": 0})
     assert refusal(capsys, report.folder) == (
         "nothing is left to label: all hits that the settings have among their first 10 are judged. Look deeper with "
@@ -282,10 +284,9 @@ def test_where_all_is_judged_nothing_is_written(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("metric", ["precision@2", "rr"])
 def test_settings_that_rank_alike_are_told_and_one_can_be_pooled_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, metric: str
+    tmp_path: Path, capsys: Capture, metric: str
 ) -> None:
     """Below the cutoff they may differ."""
-    monkeypatch.chdir(tmp_path)
     below = " n" if metric == "precision@2" else ""
     runs = {"a": {"q1": "x r" + below, "q2": "r"}, "b": {"q1": "x r", "q2": "r"}}
     report = report_of(tmp_path, metric, runs, q1={"r": 1, "n": 0}, q2={"r": 1})
@@ -320,9 +321,7 @@ def beir(folder: Path, overlay: str = "overlay: mine.tsv, ") -> Path:
     return config
 
 
-def test_labels_for_a_beir_folder_go_to_its_overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                   capsys: Capture) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
+def test_labels_for_a_beir_folder_go_to_its_overlay(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "mine.tsv").write_text("query-id\tcorpus-id\tscore\n")
     made = ragtrial(capsys, "run", beir(tmp_path), "-q")
     assert made.code == 0, made.err
@@ -336,9 +335,7 @@ def test_labels_for_a_beir_folder_go_to_its_overlay(tmp_path: Path, monkeypatch:
     assert not {("q1", "bread"), ("q2", "soup")} & {(item.query, item.doc) for item in worklist.items}
 
 
-def test_a_beir_folder_without_an_overlay_asks_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                      capsys: Capture) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
+def test_a_beir_folder_without_an_overlay_asks_for_one(tmp_path: Path, capsys: Capture) -> None:
     assert ragtrial(capsys, "run", beir(tmp_path, overlay=""), "-q").code == 0
     said = refusal(capsys, "latest:one", "--config", "config.yaml")
     assert "a BEIR folder stays as it is. Put labels of your own into a file beside it: ragtrial pool " in said
@@ -346,9 +343,7 @@ def test_a_beir_folder_without_an_overlay_asks_for_one(tmp_path: Path, monkeypat
     assert read_worklist("worklist.json").labels == str(tmp_path / "own.tsv")
 
 
-def test_a_scored_run_takes_texts_from_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                capsys: Capture) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
+def test_a_scored_run_takes_texts_from_a_config(tmp_path: Path, capsys: Capture) -> None:
     config = beir(tmp_path)
     runs = {"a": {"q1": "oven bread", "q2": "soup"}, "b": {"q1": "bread", "q2": "fridge"}}
     report = report_of(tmp_path / "scored", "rr@10", runs, q1={"bread": 1}, q2={"soup": 1})
@@ -383,9 +378,7 @@ def test_texts_of_runs_and_given_rankings_together_are_those_of_the_documents(ki
     assert all(text == DOCUMENTS[doc] for doc, text in shown.items())
 
 
-def test_under_unit_span_items_are_passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                            capsys: Capture) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
+def test_under_unit_span_items_are_passages(tmp_path: Path, capsys: Capture) -> None:
     quoted: list[dict[str, Any]] = [
         {**QUERIES[0], "relevant_docs": [{"doc": "bread/rye.md", "quote": "Bake it for an hour in a hot oven."}]},
         {**QUERIES[1], "relevant_docs": [{"doc": "storage.txt", "quote": "Soup keeps for three days"}]},
