@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ragtrial.engines import Vectors
 from ragtrial.engines.base import Space
@@ -31,11 +32,20 @@ class Swap(NamedTuple):
         return self.gap <= TIED
 
 
+def scores_of(queries: Floats, units: Floats, space: Space) -> npt.NDArray[np.float64]:
+    """The scores of the units of each query, float64 (queries, depth)."""
+    asked, rows = queries.astype(np.float64)[:, np.newaxis], units.astype(np.float64)
+    if space == "l2":
+        return np.asarray(-np.square(rows - asked).sum(axis=2))
+    lengths = np.linalg.norm(rows, axis=2) * np.linalg.norm(asked, axis=2) if space == "cosine" else 1
+    return np.asarray((rows * asked).sum(axis=2) / lengths)
+
+
 def swaps(found: Rankings, vectors: Vectors, queries: Floats, space: Space) -> list[Swap]:
     """All ranks at which ``found`` differs from exact search of the same depth."""
     index = ExactIndex(vectors, space)
     exact = index.search(queries, found.depth)
-    scores = index.scores_of(queries, found.codes).astype(np.float64)
+    scores = scores_of(queries, vectors.matrix[found.codes], space)
     made = []
     for query, place in np.argwhere(found.codes != exact.codes).tolist():
         expected, unit = int(exact.codes[query, place]), int(found.codes[query, place])

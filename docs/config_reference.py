@@ -115,7 +115,6 @@ ALSO = {
     "collection: chroma": "path: chroma",
     "collection: milvus": "path: milvus",
     "store.index m": "kind: hnsw",
-    "store.index lists": "kind: ivf_flat",
 }
 """A key that a kind needs in its example, and that its model requires in words only."""
 

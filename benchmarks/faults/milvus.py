@@ -162,7 +162,7 @@ def narrow_ef(folder: Path) -> Seen:
 @fault("milvus", "fewer-hits: one: 2")
 def few_probes(folder: Path) -> Seen:
     """Few probes give fewer hits than asked for."""
-    index = {"kind": "ivf_flat", "lists": 128, "probes": 1}
+    index = {"kind": "other", "type": "IVF_FLAT", "build": {"nlist": 128}, "search": {"nprobe": 1}}
     with milvus(folder, index=index) as (engine, _):
         engine.fill("c", vectors_of(ROWS), 1_000, lambda _: None)
         lengths = EngineIndex(engine, "c", vectors_of(ROWS)).search(QUERIES, 100).lengths

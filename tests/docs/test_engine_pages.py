@@ -15,9 +15,10 @@ import pytest
 import yaml
 
 from qdrant_double import qdrant_double
+from ragtrial.engines.base import FlatIndex
 from ragtrial.engines.milvus import MilvusIndexKind, MilvusStore
 from ragtrial.engines.pgvector import PgvectorIndexOptions, PgvectorStore
-from ragtrial.engines.qdrant import AnyQuantization, QdrantFlatIndex, QdrantHnswIndex, QdrantStore
+from ragtrial.engines.qdrant import QdrantHnswIndex, QdrantStore
 from ragtrial.engines.servers import ServerStore
 from ragtrial.options import Options
 from scripts import run_python, run_script
@@ -51,14 +52,19 @@ class Page:
     scanned: str | None = None
 
 
-_QDRANT_KINDS = (QdrantHnswIndex, QdrantFlatIndex, *get_args(get_args(AnyQuantization)[0]))
 _LOSSY = ("starved", "lists")
 _USED = ("graph", *_LOSSY)
 
 PAGES = {
     "milvus": Page(MilvusStore, get_args(get_args(MilvusIndexKind)[0]), "", _none, _USED, _LOSSY),
     "qdrant": Page(
-        QdrantStore, _QDRANT_KINDS, "QDRANT_URL", qdrant_double, ("graph", "starved", "product"), ("starved",), "usual"
+        QdrantStore,
+        (QdrantHnswIndex, FlatIndex),
+        "QDRANT_URL",
+        qdrant_double,
+        ("graph", "starved", "product"),
+        ("starved",),
+        "usual",
     ),
     "pgvector": Page(
         PgvectorStore, get_args(get_args(PgvectorIndexOptions)[0]), "PGVECTOR_URL", _postgres, _USED, _LOSSY, "usual"

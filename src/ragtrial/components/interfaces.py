@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -163,9 +163,6 @@ class Ranker(Options):
 
     has_matches: ClassVar[bool] = False
     """True if ``matches`` explains the scores of hits."""
-
-    matches_by: ClassVar[Literal["words", "vectors"] | None] = None
-    """The reason for hits: shared words, near vectors, or None for anything else."""
 
     kind: str
 

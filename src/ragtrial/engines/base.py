@@ -94,6 +94,13 @@ class OtherIndex(Options):
     """The engine's parameters of a search, like `{nprobe: 8}` (Milvus) or `{ivfflat.probes: 8}` (pgvector)."""
 
 
+class FlatIndex(Options):
+    """No index."""
+
+    kind: Literal["flat"] = "flat"
+    """No index: every vector is compared, which is exact."""
+
+
 class Index(ABC):
     """A built index of ``vectors``, open for search."""
 

@@ -124,14 +124,6 @@ class ExactIndex(Index):
                 made.codes[rows] = pairs.codes[places]
         return made
 
-    def scores_of(self, queries: Floats, codes: Codes) -> Floats:
-        """The scores of given units, shape of ``codes`` (queries, depth); NaN at the padding."""
-        made = np.full(codes.shape, np.nan, dtype=np.float32)
-        rows, columns = np.nonzero(codes != PADDING)
-        bounds = np.searchsorted(rows, np.arange(len(codes) + 1)).tolist()
-        made[rows, columns] = self._scores(queries, codes[rows, columns], bounds)
-        return made
-
     def unreachable(self) -> int:
         return 0
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from pydantic import Field, JsonValue, model_validator
 
-from ragtrial.engines.base import STORES, IndexUse, Space, Vectors, failing_as
+from ragtrial.engines.base import STORES, FlatIndex, IndexUse, OtherIndex, Space, Vectors, failing_as
 from ragtrial.engines.servers import Engine, SettlingStore, wait_for
 from ragtrial.errors import StoreError, StoreServerError
 from ragtrial.options import Options, Secret
@@ -115,26 +115,13 @@ _ID, _VECTOR = "id", "vector"
 METRICS: Mapping[Space, str] = {"cosine": "COSINE", "ip": "IP", "l2": "L2"}
 _HITS_AT_ONCE = 500_000
 _DATABASE = "milvus.db"
-_BUILT_WITH = {"m": "M", "ef_construction": "efConstruction", "lists": "nlist"}
-_SEARCHED_WITH = {"ef_search": "ef", "probes": "nprobe"}
-"""The options of an index, and their names in Milvus."""
-
-_Lists = Annotated[int, Field(ge=1, le=65_536)]
-
-
-class MilvusFlat(Options):
-    """No index: all vectors are compared."""
-
-    kind: Literal["flat"]
-    """Compare all vectors (FLAT)."""
 
 
 class MilvusGraph(Options):
-    """A graph, over whole or quantized vectors."""
+    """A graph over whole vectors."""
 
-    kind: Literal["hnsw", "hnsw_sq"] = "hnsw"
-    """A graph over whole vectors (HNSW), or over vectors with one byte per number (HNSW_SQ; servers need Milvus
-    2.5)."""
+    kind: Literal["hnsw"] = "hnsw"
+    """A graph over whole vectors (HNSW)."""
 
     m: Annotated[int, Field(ge=2, le=2_048)] = 16
     """Links per vector, from 2 to 2,048; a higher value takes more memory and is more exact (Milvus: M)."""
@@ -149,37 +136,7 @@ class MilvusGraph(Options):
     miss hits."""
 
 
-class MilvusIvf(Options):
-    """Lists of similar vectors; a search compares the vectors of some lists."""
-
-    kind: Literal["ivf_flat", "ivf_sq8"]
-    """Lists of whole vectors (IVF_FLAT), or of vectors with one byte per number (IVF_SQ8)."""
-
-    lists: _Lists = 128
-    """Lists to divide the vectors into, up to 65,536 (Milvus: nlist)."""
-
-    probes: _Lists = 8
-    """Lists to search (Milvus: nprobe), at most all. A higher value is slower and more exact; a low one may return
-    fewer hits than requested."""
-
-
-class MilvusOther(Options):
-    """Any index of Milvus, with parameters that are passed on as they are."""
-
-    kind: Literal["other"]
-    """Any kind of index that Milvus has, by its name there."""
-
-    type: Annotated[str, Field(min_length=1)]
-    """The kind in Milvus's words, like `DISKANN`, `SCANN` or `AUTOINDEX`."""
-
-    build: dict[str, JsonValue] = Field(default={})
-    """Milvus's parameters of the index, like `{nlist: 128}`. The report names the parameters that Milvus ignores."""
-
-    search: dict[str, JsonValue] = Field(default={})
-    """Milvus's parameters of a search, like `{nprobe: 8}`."""
-
-
-MilvusIndexKind = Annotated[MilvusGraph | MilvusIvf | MilvusOther | MilvusFlat, Field(discriminator="kind")]
+MilvusIndexKind = Annotated[MilvusGraph | OtherIndex | FlatIndex, Field(discriminator="kind")]
 
 
 class MilvusLogin(Options):
@@ -216,17 +173,17 @@ class MilvusStore(MilvusLogin, SettlingStore):
 
     connected_by = ("url", "token", "user", "password", "database")
     waits_here = True
-    search_options = frozenset({"index.ef_search", "index.probes", "index.search"})
+    search_options = frozenset({"index.ef_search", "index.search"})
 
-    advice_for_low_recall = (
-        "Raise store.index.ef_search or probes, m or ef_construction, or set store.index.kind: flat."
-    )
-    advice_for_unreachable = "Raise store.index.m or ef_construction, or set store.index.kind: ivf_flat or flat."
+    advice_for_low_recall = "Raise store.index.ef_search, m or ef_construction, or set store.index.kind: flat."
+    advice_for_unreachable = "Raise store.index.m or ef_construction, or set store.index.kind: flat."
     advice_for_unused = (
         "Milvus builds no index for segments of fewer than 1,024 rows: measure as many chunks as there are in "
         "production, or set store.index.kind: flat, which is what is measured."
     )
-    advice_for_few_hits = f"Raise store.index.probes; a server never returns more than {MOST_HITS:,} hits."
+    advice_for_few_hits = (
+        f"Search more widely (nprobe of inverted lists); a server never returns more than {MOST_HITS:,} hits."
+    )
 
     kind: Literal["milvus"] = "milvus"
     """Milvus: in a folder with Milvus Lite, or on the server at `url`."""
@@ -237,7 +194,15 @@ class MilvusStore(MilvusLogin, SettlingStore):
     def width(self, depth: int) -> int | None:
         if isinstance(self.index, MilvusGraph):
             return max(self.index.ef_search, depth)
-        return depth if isinstance(self.index, MilvusOther) else None
+        return depth if isinstance(self.index, OtherIndex) else None
+
+    def other_index(self) -> OtherIndex:
+        """The index in Milvus's words."""
+        index = self.index
+        if not isinstance(index, MilvusGraph):
+            return index if isinstance(index, OtherIndex) else OtherIndex(type="FLAT")
+        build: dict[str, JsonValue] = {"M": index.m, "efConstruction": index.ef_construction}
+        return OtherIndex(type="HNSW", build=build, search={"ef": index.ef_search})
 
     @property
     def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on where it is
@@ -300,11 +265,10 @@ class MilvusEngine(Engine):
         if segments is not None and len(segments) > 1:
             job = self.client.compact(name, timeout=self._seconds)
             self._wait_for(lambda: self.client.get_compaction_state(job) == "Completed", f"merging segments of {name}")
-        index, parameters = self.store.index, self.client.prepare_index_params()
-        kind = index.type if isinstance(index, MilvusOther) else index.kind.upper()
+        index, parameters = self.store.other_index(), self.client.prepare_index_params()
         # Nested, because pymilvus would send each parameter under its own name, and Milvus Lite would ignore them all.
-        nested = {"params": self._built_with()}
-        parameters.add_index(_VECTOR, index_type=kind, metric_type=METRICS[self.store.space], params=nested)
+        metric, nested = METRICS[self.store.space], {"params": dict(index.build)}
+        parameters.add_index(_VECTOR, index_type=index.type, metric_type=metric, params=nested)
         self.client.create_index(name, parameters, sync=False, timeout=self._seconds)
         self._wait_for(lambda: self._is_built(name), f"the index of {name}")
         self._load(name)
@@ -332,9 +296,8 @@ class MilvusEngine(Engine):
         return max(1, min(super().queries_at_once(depth), _HITS_AT_ONCE // max(1, depth * self.at_once)))
 
     def nearest(self, name: str, queries: Floats, depth: int) -> Iterator[tuple[list[int], Floats]]:
-        index = self.store.index
-        parameters = dict(index.search) if isinstance(index, MilvusOther) else _named(index, _SEARCHED_WITH)
-        if isinstance(index, MilvusGraph):
+        parameters = dict(self.store.other_index().search)
+        if isinstance(self.store.index, MilvusGraph):
             parameters["ef"] = self.store.width(depth)
         rows: Any = self.client.search(
             name,
@@ -359,10 +322,6 @@ class MilvusEngine(Engine):
         if files - {file.name.partition(".")[0] for file in self.folder.rglob("indexes/*")}:
             return IndexUse(is_used=None, evidence="Milvus Lite has files without an index, whose rows are compared.")
         return IndexUse(is_used=True, evidence=f"Milvus has loaded all {count:,} vectors with their index.")
-
-    def _built_with(self) -> dict[str, Any]:
-        index = self.store.index
-        return dict(index.build) if isinstance(index, MilvusOther) else _named(index, _BUILT_WITH)
 
     def _wait_for(self, is_done: Callable[[], bool], what: str) -> None:
         wait_for(is_done, self.store.settle_within, f"{self}: {what}")
@@ -398,9 +357,9 @@ class MilvusEngine(Engine):
         found = dict(self._described(name))
         nested = found.get("params") or {}
         found |= json.loads(nested) if isinstance(nested, str) else nested
-        asked = self._built_with()
+        asked = self.store.other_index().build
         ignored = {name: value for name, value in asked.items() if str(found.get(name)) != str(value)}
-        if ignored and not isinstance(self.store.index, MilvusOther):
+        if ignored and not isinstance(self.store.index, OtherIndex):
             built = {name: found.get(name) for name in asked}
             raise StoreError(f"{self} built the index with {built} instead of {asked}.")
         effective = {"index_type": found.get("index_type"), "metric_type": found.get("metric_type"), **asked}
@@ -409,11 +368,6 @@ class MilvusEngine(Engine):
     def _segments(self, name: str) -> list[Any] | None:
         """The loaded segments; None if Milvus does not list them."""
         return None if self.folder else listed_segments(self.client.list_loaded_segments, name, self._seconds)
-
-
-def _named(options: Options, names: Mapping[str, str]) -> dict[str, Any]:
-    """The ``options`` in ``names``, under Milvus's names."""
-    return {names[key]: value for key, value in options.model_dump().items() if key in names}
 
 
 def rows_in(client: MilvusClient, name: str, seconds: int) -> int:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 from pydantic import AfterValidator, Field, JsonValue, SecretStr
 
-from ragtrial.engines.base import STORES, IndexUse, OtherIndex, Space, Vectors, failing_as
+from ragtrial.engines.base import STORES, FlatIndex, IndexUse, OtherIndex, Space, Vectors, failing_as
 from ragtrial.engines.collection import (
     COLLECTIONS,
     PAGE,
@@ -123,13 +123,6 @@ class HnswIndex(Options):
 
     ef_search: Annotated[int, Field(ge=1, le=1_000)] = 40
     """Candidates considered while searching (`hnsw.ef_search`). A search never returns more hits than this."""
-
-
-class FlatIndex(Options):
-    """No index."""
-
-    kind: Literal["flat"] = "flat"
-    """No index: every row is compared, which is exact."""
 
 
 PgvectorIndexOptions = Annotated[HnswIndex | OtherIndex | FlatIndex, Field(discriminator="kind")]

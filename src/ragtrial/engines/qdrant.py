@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 import numpy as np
-from pydantic import Field, SecretStr
+from pydantic import Field, JsonValue, SecretStr
 
-from ragtrial.engines.base import STORES, IndexUse, Space, Vectors, failing_as, one_line
+from ragtrial.engines.base import STORES, FlatIndex, IndexUse, Space, Vectors, failing_as, one_line
 from ragtrial.engines.collection import COLLECTIONS, PAGE, Collection, Found, Item, NamedCollectionOptions
 from ragtrial.engines.filters import Comparison, Conditions, parsed, translated
 from ragtrial.engines.servers import Engine, ServerUrl, SettlingStore, wait_for
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 _SPACES: Mapping[str, Space] = {"Cosine": "cosine", "Dot": "ip", "Euclid": "l2"}
-_DISTANCES = {space: distance.upper() for distance, space in _SPACES.items()}
+_DISTANCES = {space: distance for distance, space in _SPACES.items()}
+Quantization = Literal["scalar", "product", "binary"]
 _QUERIES = 64
 _USUAL_SCAN = 10_000
 _USUAL_EF = 100
@@ -60,43 +61,6 @@ class QdrantHnswIndex(Options):
     """The size of a segment's vectors, in kilobytes, below which Qdrant builds no graph (default: Qdrant's own)."""
 
 
-class QdrantFlatIndex(Options):
-    """No index."""
-
-    kind: Literal["flat"] = "flat"
-    """No graph: Qdrant compares every vector (`exact`)."""
-
-
-class ScalarQuantization(Options):
-    """One byte per number."""
-
-    kind: Literal["scalar"] = "scalar"
-    """int8: a quarter of the memory."""
-
-    quantile: Annotated[float, Field(ge=0.5, le=1)] | None = None
-    """The share of numbers that the range of a byte covers (default: all)."""
-
-
-class ProductQuantization(Options):
-    """Codes for parts of a vector."""
-
-    kind: Literal["product"] = "product"
-    """Product quantization."""
-
-    compression: Literal["x4", "x8", "x16", "x32", "x64"] = "x16"
-    """The factor by which vectors become smaller."""
-
-
-class BinaryQuantization(Options):
-    """One bit per number."""
-
-    kind: Literal["binary"] = "binary"
-    """One bit per number: a thirty-second of the memory."""
-
-
-AnyQuantization = Annotated[ScalarQuantization | ProductQuantization | BinaryQuantization, Field(discriminator="kind")]
-
-
 def _index_use(shape: tuple[int, ...], indexed: int, scan: int | None, threshold: int | None) -> IndexUse:
     """The use of a graph of vectors of the ``shape``, by the count of indexed vectors and the thresholds of Qdrant."""
     count, dimension = shape
@@ -119,7 +83,10 @@ def _scores_of(points: Sequence[Any], space: str) -> Floats:
 
 def _member_of(family: Any, name: str) -> Any:
     """The member of an enumeration, whose names the packages spell differently."""
-    return next(getattr(family, member) for member in dir(family) if member.upper() == name)
+    members = {member.upper(): member for member in dir(family)}
+    if name.upper() not in members:
+        raise ValueError(f"{family.__name__} has no {name!r}")
+    return getattr(family, members[name.upper()])
 
 
 def connect(url: str, api_key: SecretStr | None, timeout: float) -> QdrantClient:
@@ -171,11 +138,12 @@ class QdrantStore(SettlingStore):
     api_key: Secret | None = None
     """The server's API key, like `${QDRANT_API_KEY}`."""
 
-    index: Annotated[QdrantHnswIndex | QdrantFlatIndex, Field(discriminator="kind")] = QdrantHnswIndex()
+    index: Annotated[QdrantHnswIndex | FlatIndex, Field(discriminator="kind")] = QdrantHnswIndex()
     """The index of the collection."""
 
-    quantization: AnyQuantization | None = None
-    """Smaller vectors to search first."""
+    quantization: Annotated[dict[Quantization, dict[str, JsonValue]], Field(min_length=1, max_length=1)] | None = None
+    """Smaller vectors to search first, as Qdrant has them: `{scalar: {type: int8}}`, `{product: {compression: x16}}` or
+    `{binary: {}}`."""
 
     rescore: bool | None = None
     """Score the hits of quantized vectors again with the whole vectors (default: Qdrant's own choice)."""
@@ -183,28 +151,16 @@ class QdrantStore(SettlingStore):
     oversampling: Annotated[float, Field(ge=1)] | None = None
     """The number of hits to score again, as a multiple of the requested hits."""
 
-    def codes(self, package: Any) -> Any:
-        """The options of the quantization, as ``package`` has them: qdrant_edge, or the models of qdrant_client."""
-        chosen = self.quantization
-        if isinstance(chosen, ScalarQuantization):
-            return package.ScalarQuantizationConfig(
-                type=_member_of(package.ScalarType, "INT8"), quantile=chosen.quantile
-            )
-        if isinstance(chosen, ProductQuantization):
-            ratio = _member_of(package.CompressionRatio, chosen.compression.upper())
-            return package.ProductQuantizationConfig(compression=ratio)
-        return None if chosen is None else package.BinaryQuantizationConfig()
-
     def searched(self, package: Any) -> Any:
         """The parameters of a search, as ``package`` has them."""
         quantized = None
         if self.rescore is not None or self.oversampling is not None:
             quantized = package.QuantizationSearchParams(rescore=self.rescore, oversampling=self.oversampling)
-        is_flat, ef = isinstance(self.index, QdrantFlatIndex), getattr(self.index, "ef_search", None)
+        is_flat, ef = isinstance(self.index, FlatIndex), getattr(self.index, "ef_search", None)
         return package.SearchParams(hnsw_ef=ef, exact=is_flat, quantization=quantized)
 
     def width(self, depth: int) -> int | None:
-        if isinstance(self.index, QdrantFlatIndex):
+        if isinstance(self.index, FlatIndex):
             return None if self.quantization is None else depth
         return max(self.index.ef_search or self.index.ef_construction, depth)
 
@@ -238,7 +194,7 @@ class QdrantEngine(Engine):
 
     def use(self, name: str, vectors: Vectors) -> IndexUse:
         index = self.store.index
-        if isinstance(index, QdrantFlatIndex):
+        if isinstance(index, FlatIndex):
             return IndexUse(is_used=True, evidence="There is no graph: Qdrant compares every vector, as chosen.")
         indexed, threshold = self.indexed(name)
         return _index_use(vectors.matrix.shape, indexed, index.full_scan_threshold, threshold)
@@ -268,8 +224,8 @@ class QdrantServer(QdrantEngine):
             )
             optimizers = models.OptimizersConfigDiff(indexing_threshold=index.indexing_threshold)
         if store.quantization is not None:
-            kind = store.quantization.kind
-            quantization = getattr(models, f"{kind.title()}Quantization")(**{kind: store.codes(models)})
+            (kind,) = store.quantization
+            quantization = getattr(models, f"{kind.title()}Quantization").model_validate(store.quantization)
         distance = _member_of(models.Distance, _DISTANCES[store.space])
         self.client.create_collection(
             name,
@@ -355,10 +311,21 @@ class QdrantEdge(QdrantEngine):
         config = edge.EdgeConfig(
             vectors={"": edge.EdgeVectorParams(size=dimension, distance=distance)},
             hnsw_config=graph,
-            quantization_config=self.store.codes(edge),
+            quantization_config=self._quantization(),
             optimizers=edge.EdgeOptimizersConfig(indexing_threshold=threshold, default_segment_number=1),
         )
         self._open(edge.EdgeShard.create(str(self._path), config))
+
+    def _quantization(self) -> Any:
+        """The options of the quantization in Edge's classes, in which words are members of enumerations."""
+        import qdrant_edge as edge
+
+        if self.store.quantization is None:
+            return None
+        ((kind, options),) = self.store.quantization.items()
+        words = {"type": edge.ScalarType, "compression": edge.CompressionRatio}
+        given = {key: _member_of(words[key], str(value)) if key in words else value for key, value in options.items()}
+        return getattr(edge, f"{kind.title()}QuantizationConfig")(**given)
 
     def _open(self, shard: Any) -> None:
         self._shard = shard

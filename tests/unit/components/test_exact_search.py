@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -15,9 +14,9 @@ from hypothesis import strategies as st
 
 from ragtrial.engines import Vectors, exact
 from ragtrial.engines.base import Space
-from ragtrial.engines.exact import ExactIndex, ExactStore
+from ragtrial.engines.exact import ExactStore
 from ragtrial.rankings import Floats, Rankings
-from vector_oracles import all_scores, exactly, like_embeddings, nearest, vectors_of
+from vector_oracles import all_scores, exactly, like_embeddings, vectors_of
 
 SPACES: tuple[Space, ...] = get_args(Space)
 CONSTANTS = ("_QUERY_BLOCK", "_TILE", "_PAIRS", "_SPARE", "_ROWS")
@@ -87,34 +86,6 @@ def test_vectors_that_get_longer_or_shorter_on_the_way_hide_no_hit(
         found = exactly(ordered, queries, depth, space)
     np.testing.assert_array_equal(by_length[found.codes], usual.codes)
     np.testing.assert_array_equal(found.scores, usual.scores)
-
-
-@given(crowds(), st.sampled_from(SPACES), st.integers(1, 60))
-def test_units_have_the_same_scores_whether_or_not_they_were_searched_before(
-    crowd: tuple[Vectors, Floats], space: Space, depth: int
-) -> None:
-    vectors, queries = crowd
-    found = exactly(vectors, queries, depth, space)
-    scores = ExactIndex(vectors, space).scores_of(queries, found.codes)
-    np.testing.assert_array_equal(scores, found.scores)
-
-
-@cache
-def thousands(space: Space) -> tuple[Vectors, Floats, list[list[int]]]:
-    """Vectors, queries, and for each of these the 3,000 nearest, as float64 ranks them."""
-    vectors, queries = shuffled(like_embeddings(20_000, 48, seed=1)), like_embeddings(60, 48, seed=2)
-    return vectors, queries, nearest(vectors, queries, 3_000, space)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("depth", [1, 10, 100, 3_000])
-def test_thousands_of_vectors_are_ranked_as_float64_ranks_them(space: Space, depth: int) -> None:
-    vectors, queries, expected = thousands(space)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "_TILE", 2**17)
-        found = exactly(vectors, queries, depth, space)
-    assert found.codes.tolist() == [row[:depth] for row in expected]
 
 
 @pytest.mark.parametrize("space", SPACES)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ragtrial.engines import Vectors, exact
 from ragtrial.engines.base import Space
 from ragtrial.rankings import Floats
-from store_kinds import SPACES, assert_same
+from store_kinds import SPACES
 from vector_oracles import all_scores, exactly, like_embeddings, nearest, vectors_of
 
 
@@ -52,15 +52,6 @@ def test_exact_search_ranks_as_comparing_everything_in_float64_does(world: World
     np.testing.assert_allclose(found.scores, expected, rtol=1e-6, atol=1e-7)
 
 
-@given(worlds(), st.integers(1, 30), st.integers(1, 5))
-def test_exact_search_does_not_depend_on_its_block_sizes(world: World, units: int, queries: int) -> None:
-    usual = exactly(world.vectors, world.queries, world.depth, world.space)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "_TILE", units)
-        patch.setattr(exact, "_QUERY_BLOCK", queries)
-        assert_same(exactly(world.vectors, world.queries, world.depth, world.space), usual)
-
-
 @given(worlds(), st.randoms(use_true_random=False))
 def test_exact_search_does_not_depend_on_where_a_vector_stands(world: World, random: Any) -> None:
     usual = exactly(world.vectors, world.queries, world.depth, world.space)
@@ -97,17 +88,6 @@ def test_long_vectors_in_one_block_do_not_hide_a_nearer_short_one_in_the_next(mo
         depth = 1 + seed % 10
         found = exactly(vectors, query, depth, "ip")
         assert found.codes.tolist() == nearest(vectors, query.astype(np.float32), depth, "ip")
-
-
-def test_vectors_of_one_direction_tie_in_cosine_whatever_their_length() -> None:
-    for seed in range(200):
-        random = np.random.default_rng(seed)
-        direction = random.normal(size=(1, 1 + seed % 3))
-        lengths = 10.0 ** random.uniform(-2, 2, size=(200, 1))
-        vectors = vectors_of(direction * lengths, random.permutation(200).tolist())
-        queries, depth = vectors.matrix[:2] * np.float32(1.7), 1 + seed % 10
-        found = exactly(vectors, queries, depth, "cosine")
-        assert found.codes.tolist() == nearest(vectors, queries, depth, "cosine")
 
 
 @given(worlds())

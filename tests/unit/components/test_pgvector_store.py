@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from ragtrial.engines.pgvector import FlatIndex, HnswIndex, IvfflatIndex, PgvectorStore
+from ragtrial.engines.base import FlatIndex, OtherIndex
+from ragtrial.engines.pgvector import HnswIndex, PgvectorStore
 from ragtrial.engines.servers import read_remote
 from ragtrial.errors import InputError, StoreError, StoreServerError
 from ragtrial.options import LocatedText
@@ -44,7 +45,8 @@ def test_as_many_probes_as_lists_are_exact_and_one_is_not(url: str, tmp_path: Pa
     true = exactly(vectors, queries, 10, "cosine").codes
     shares = []
     for probes in (1, 20):
-        store = PgvectorStore(url=url, index=IvfflatIndex(lists=20, probes=probes), enable_seqscan=False)
+        lists = OtherIndex(type="ivfflat", build={"lists": 20}, search={"ivfflat.probes": probes})
+        store = PgvectorStore(url=url, index=lists, enable_seqscan=False)
         shares.append(recall(found_by(store, vectors, queries, 10, tmp_path).codes, true))
     assert shares[0] < 0.8
     assert shares[1] == 1
@@ -83,9 +85,10 @@ def test_a_limit_of_connections_is_named_with_the_option_that_respects_it(url: s
 
 
 def test_what_the_server_is_too_old_for_is_refused_before_anything_is_built(url: str) -> None:
-    with pytest.raises(InputError, match=r"store\.index\.iterative_scan needs pgvector 0\.8; pgvector at .* has 0\.6"):
-        PgvectorStore(url=url, index=HnswIndex(iterative_scan="strict_order")).check()
-    with pytest.raises(InputError, match=r"store\.column: halfvec needs pgvector 0\.7"):
+    newer = OtherIndex(type="hnsw", search={"hnsw.iterative_scan": "strict_order"})
+    with pytest.raises(InputError, match=r"pgvector at .*hnsw\.iterative_scan"):
+        PgvectorStore(url=url, index=newer).check()
+    with pytest.raises(InputError, match=r"pgvector at .*halfvec"):
         PgvectorStore(url=url, column="halfvec").check()
 
 

@@ -35,9 +35,9 @@ def test_a_collection_that_is_scanned_is_named(tmp_path: Path, thresholds: dict[
 @pytest.mark.parametrize(
     ("quantization", "least", "most"),
     [
-        ({"kind": "scalar"}, 0.9, 1.0),
-        ({"kind": "product"}, 0.0, 0.9),
-        ({"kind": "binary"}, 0.0, 0.5),
+        ({"scalar": {"type": "int8"}}, 0.9, 1.0),
+        ({"product": {"compression": "x16"}}, 0.0, 0.9),
+        ({"binary": {}}, 0.0, 0.5),
     ],
 )
 def test_quantised_vectors_find_less_and_more_when_scored_again(
@@ -58,11 +58,17 @@ def test_quantised_vectors_find_less_and_more_when_scored_again(
 
 
 def test_the_range_of_a_byte_is_in_what_the_embedded_engine_wrote(tmp_path: Path) -> None:
-    quantization = {"kind": "scalar", "quantile": 0.9}
+    quantization = {"scalar": {"type": "int8", "quantile": 0.9}}
     store = QdrantStore.model_validate({"kind": "qdrant", "quantization": quantization})
     store.build(vectors_of(like_embeddings(50, 8, seed=4)), tmp_path, nothing)
     written = json.loads((tmp_path / "shard" / "edge_config.json").read_text())
     assert written["quantization_config"]["scalar"] == {"type": "int8", "quantile": pytest.approx(0.9)}
+
+
+def test_a_word_that_is_none_of_the_embedded_engine_is_an_error(tmp_path: Path) -> None:
+    store = QdrantStore.model_validate({"kind": "qdrant", "quantization": {"scalar": {"type": "int9"}}})
+    with pytest.raises(StoreError, match="ScalarType has no 'int9'"):
+        store.build(vectors_of(like_embeddings(5, 8, seed=4)), tmp_path, nothing)
 
 
 def test_an_index_with_other_bytes_is_an_error_that_names_its_folder(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_factory_that_faiss_does_not_understand_is_refused_in_its_own_words() 
 def test_links_and_lists_are_in_the_definition_of_the_index_in_postgres(tmp_path: Path) -> None:
     for index, said in (
         ({"kind": "hnsw", "m": 7, "ef_construction": 33}, "(m='7', ef_construction='33')"),
-        ({"kind": "ivfflat", "lists": 9}, "(lists='9')"),
+        ({"kind": "other", "type": "ivfflat", "build": {"lists": 9}}, "(lists='9')"),
     ):
         made, folder = store("pgvector", url=postgres_url(), space="ip", index=index), tmp_path / str(index["kind"])
         folder.mkdir()
@@ -136,7 +136,7 @@ def test_options_of_searches_are_in_what_a_server_of_qdrant_is_sent(tmp_path: Pa
             "qdrant",
             url=url,
             index=graph,
-            quantization={"kind": "scalar", "quantile": 0.9},
+            quantization={"scalar": {"type": "int8", "quantile": 0.9}},
             rescore=True,
             oversampling=3,
         )
@@ -175,7 +175,7 @@ def test_an_id_that_several_points_have_hides_no_other_item(tmp_path: Path) -> N
 
 def test_a_session_on_a_table_reads_only_and_has_the_options_of_the_collection(tmp_path: Path) -> None:
     with filled_table(tmp_path, ITEMS, "ip") as filled:
-        changes = {"ef_search": 123, "probes": 5, "timeout": 9.0}
+        changes = {"ef_search": 123, "settings": {"ivfflat.probes": 5}, "timeout": 9.0}
         collection: Any = filled.options.model_copy(update=changes).open()
         database: Postgres = collection.database
         for name, value in {"hnsw.ef_search": "123", "ivfflat.probes": "5", "statement_timeout": "9s"}.items():

@@ -220,10 +220,10 @@ KINDS = {
         "retrievers.dense.chunker.kind: sentence has no keep;",
     ),
     "a section in a section": (
-        "store: {kind: qdrant, quantization: {kind: scalar, quantile: 0.9}}",
-        "store.quantization.kind: [binary]",
-        "{kind: binary}",
-        "store.quantization.kind: binary has no quantile;",
+        "store: {kind: milvus, index: {kind: hnsw, m: 9}}",
+        "store.index.kind: [flat]",
+        "{kind: flat}",
+        "store.index.kind: flat has no m;",
     ),
 }  # fmt: skip
 

@@ -66,7 +66,6 @@ class Bm25Retriever(ChunkRetriever):
     table 1; of robertson no weight is below 0. Source: Lu 2024, BM25S.
     """
 
-    matches_by: ClassVar[Literal["words", "vectors"] | None] = "words"
     inputs_are: ClassVar[str] = "stop words or libraries"
     packages: ClassVar[Mapping[str, str]] = {"bm25s": "", "pystemmer": ""}
     hashed_packages: ClassVar[tuple[str, ...]] = ("bm25s", "pystemmer")

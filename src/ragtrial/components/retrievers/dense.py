@@ -32,7 +32,6 @@ _OF_COLLECTIONS = ("collection", "where", "where_document", "filter")
 class DenseRetriever(VectorRetriever):
     """The chunks whose vectors are nearest to the query's."""
 
-    matches_by: ClassVar[Literal["words", "vectors"] | None] = "vectors"
     inputs_are: ClassVar[str] = "collection"
 
     kind: Literal["dense"] = "dense"
