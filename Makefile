@@ -31,7 +31,6 @@ quick: $(VENV)/.dev
 # kind of file of workspaces and reports.
 fuzz: $(VENV)/.dev
 	FUZZ_SECONDS=600 $(BIN)/python -m pytest tests/system/test_fuzzed_readers.py tests/system/test_flipped_bytes.py
-	PYTHONPATH=tests/support $(BIN)/python tests/support/guided_fuzz.py 20
 
 # The tests of stores against the Milvus 2.3.5 server, which has a package, in an environment of its own. It listens on
 # all addresses: it runs in a network of its own, which has nothing but 127.0.0.1 (Linux).
@@ -45,10 +44,8 @@ milvus: $(VENV)/.dev
 lowest:
 	HF_HUB_OFFLINE=1 $(PYTHON) tests/support/versions.py $(VERSIONS)
 
-# How busy the client keeps an endpoint; real servers: Infinity (in an environment of its own) against its model, and
-# transformers' chat server with a tiny random model, which judges and drafts.
+# How busy the client keeps an endpoint; real servers: Infinity (in an environment of its own) against its model.
 endpoints: $(VENV)/.dev
-	RAGTRIAL_CHAT_SERVER=1 $(BIN)/python -m pytest tests/oracles/test_chat_server.py
 	$(BIN)/python benchmarks/endpoints.py throughput
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/endpoints.py server
 

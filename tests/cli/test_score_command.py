@@ -254,11 +254,6 @@ def test_a_missing_folder_is_told_before_anything_is_read(capsys: Capture) -> No
     assert "nan" not in done.err
 
 
-def test_the_best_that_is_possible_is_so_at_the_depth(capsys: Capture) -> None:
-    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "recall@10", "--depth", "1", "--json", "-q")
-    assert done.json["attainable"]["recall@10"]["mean"] == pytest.approx((0.5 + 1 + 1) / 3)
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("options", [(), ("--json",), ("--per-query", "-")])
 def test_an_output_that_is_full_is_told_without_a_traceback(options: tuple[str, ...]) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from ragtrial.errors import MetricError
 from ragtrial.evaluation.evaluators import Evaluation, NoRelevant, evaluate
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import parse_metric
@@ -29,27 +28,6 @@ def test_evaluations_stand_under_the_one_spelling_in_the_order_asked_for() -> No
     assert list(found) == ["rr@2", "rbp(p=0.8)@5", "ap@1"]
     assert [str(evaluation.metric) for evaluation in found.values()] == list(found)
     assert [evaluation.values.tolist() for evaluation in found.values()] == [[0.5], [pytest.approx(0.16)], [0.0]]
-
-
-@pytest.mark.parametrize(
-    ("spelling", "message"),
-    [
-        ("unjudged", "unjudged has no cutoff; write unjudged@k."),
-        ("rbo", "rbo(p=0.9) has no cutoff; write rbo(p=0.9)@k."),
-        ("recall(rel=2)", "recall(rel=2) has no cutoff; write recall(rel=2)@k."),
-    ],
-)
-def test_a_metric_without_a_cutoff_is_an_error(spelling: str, message: str) -> None:
-    with pytest.raises(MetricError) as caught:
-        evaluated(spelling, scenario(("a", "a")).graded())
-    assert str(caught.value) == message
-
-
-def test_first_hits_at_ranks_one_and_three_and_nowhere_have_an_mrr_of_0_444_over_three_queries() -> None:
-    graded = scenario(("a x", "a"), ("x y b", "b"), ("x y z", "c")).graded()
-    mean = evaluated("MRR@10", graded)["rr@10"].mean
-    assert mean.n == 3
-    assert mean.mean == pytest.approx(4 / 9, rel=1e-15)
 
 
 def test_a_query_without_relevant_documents_is_left_out_of_the_mean_and_of_n() -> None:

@@ -21,17 +21,6 @@ def query(name: str, *judgments: tuple[str, int], ordered: bool = False) -> Quer
     return Query(name, "?", tuple(Judgment(doc, relevance) for doc, relevance in judgments), ordered=ordered)
 
 
-def test_each_hit_has_the_grade_of_its_label_and_the_rest_are_unjudged() -> None:
-    documents = ["a", "b", "c", "d"]
-    queries = [query("q1", ("b", 3), ("d", 0)), query("q2", ("a", -1), ("c", 2)), query("q3", ("b", 1))]
-    graded = grade(from_rows([[1, 0, 3], [2, 0], []]), documents, queries, depth=3)
-    assert hit_grades(graded) == [[3, None, 0], [2, -1], []]
-    assert graded.grades.dtype == np.int32
-    assert graded.lengths.tolist() == [3, 2, 0]
-    assert judged_grades(graded) == [[3, 0], [2, -1], [1]]
-    assert (len(graded), graded.depth, graded.threshold) == (3, 3, 1)
-
-
 def test_places_among_the_relevant_follow_the_threshold() -> None:
     labels = query("q", ("a", 1), ("b", 2), ("c", 3))
     graded = grade(from_rows([[2, 1, 0]]), ["a", "b", "c"], [labels], depth=3, threshold=2)
@@ -63,21 +52,6 @@ def test_zero_and_negative_grades_are_judged_but_neither_relevant_nor_gain(
     assert judged_grades(graded) == [sorted(grades, reverse=True)]
 
 
-def test_a_cut_beyond_what_was_retrieved_but_within_the_depth_gives_what_there_is() -> None:
-    graded = grade(from_rows([[0]]), ["a"], [query("q", ("a", 1))], depth=10)
-    assert graded.depth == 10
-    assert relevant_hits(graded, 10) == [[True]]
-    assert graded.retrieved(10).tolist() == [1]
-
-
-def test_a_cut_beyond_the_depth_is_refused() -> None:
-    graded = grade(from_rows([[0, 1, 2]]), ["a", "b", "c"], [query("q")], depth=2)
-    with pytest.raises(CutoffError) as caught:
-        graded.within(3)
-    assert str(caught.value) == "k is 3, but only the first 2 hits were kept (top_k); raise top_k or lower k."
-    assert caught.value.exit_code == 2
-
-
 def test_rows_and_queries_of_different_number_are_refused() -> None:
     with pytest.raises(ValueError, match=re.escape("2 rankings for 1 queries")):
         grade(from_rows([[0], [0]]), ["a"], [query("q")], depth=1)
@@ -92,6 +66,7 @@ def test_the_join_is_a_look_up_of_each_name(case: Scenario, depth: int) -> None:
         assert hit_grades(graded)[index] == [labels.get(name) for name in kept]
         assert hit_places(graded)[index] == [relevant.index(name) if name in relevant else None for name in kept]
         assert graded.lengths[index] == len(kept)
+        assert judged_grades(graded)[index] == sorted(labels.values(), reverse=True)
     assert (np.diff(graded.ranks)[np.diff(graded.rows) == 0] > 0).all()
 
 

@@ -79,33 +79,13 @@ def test_a_list_has_commas_between(written: str, meant: list[str]) -> None:
     assert [str(metric) for metric in parse_metrics(written)] == meant
 
 
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ("", "'' names no metric; write them like ndcg@10,ap,rbp(p=0.8)."),
-        ("ap,ndgc@10", f"'ndgc@10': there is no metric 'ndgc'. Did you mean 'ndcg'? {KNOWN}"),
-    ],
-)
-def test_a_wrong_list_says_which_part_is_wrong(written: str, message: str) -> None:
-    with pytest.raises(MetricError) as caught:
-        parse_metrics(written)
-    assert str(caught.value) == message
-
-
-@given(st.text(alphabet="abrp1@_.()=,-{}: 0P5", max_size=14))
+@given(st.text(alphabet="abrp1@_.()=,-{}: 0P5\u0663", max_size=14))
 def test_any_text_is_a_list_of_metrics_or_a_metric_error(text: str) -> None:
     try:
         metrics = parse_metrics(text)
     except MetricError:
         return
     assert parse_metrics(",".join(map(str, metrics))) == metrics
-
-
-def test_a_metric_without_a_cutoff_gets_one_and_keeps_its_parameters() -> None:
-    metric = parse_metric("rbp(p=0.5)")
-    assert metric.k is None
-    assert str(metric.at(3)) == "rbp(p=0.5)@3"
-    assert str(metric) == "rbp(p=0.5)"
 
 
 @pytest.mark.parametrize(
@@ -171,16 +151,6 @@ def test_a_wrong_spelling_says_what_is_wrong(written: str, message: str) -> None
 )
 def test_a_gain_that_a_grade_has_anyway_is_not_spelled_out(written: str, shown: str) -> None:
     assert str(parse_metric(written)) == shown
-
-
-@given(st.text(alphabet="abrp1@_.()=,- 0\u0663", max_size=12))
-def test_any_text_is_a_metric_or_a_metric_error(text: str) -> None:
-    try:
-        metric = parse_metric(text)
-    except MetricError:
-        return
-    assert metric.name in METRICS
-    assert parse_metric(str(metric)) == metric
 
 
 @given(st.sampled_from(METRICS.names()), st.integers(1, 10**6))
