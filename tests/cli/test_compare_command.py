@@ -112,8 +112,6 @@ def test_python_says_what_the_command_says(small: Path, capsys: Capture) -> None
         (["--seed", "-1"], "-1 is not in the range x>=0"),
         (["--confidence", "0.9999", "--flips", "100"], "flips is 100; it must be at least 9,999, so that a difference"),
         (["--baseline", "old", "--all-pairs"], "--baseline and --all-pairs say two things; give one of them."),
-        (["--query", "q1", "--slices", "--costs"],
-         "--query shows one query alone; add --json, or leave the others out."),
         (["--baseline", "z"], "'z'"),
         (["--metric", "nope"], "'nope'"),
     ],

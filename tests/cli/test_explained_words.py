@@ -34,7 +34,7 @@ COMMANDS = [
      "words-size300"), ("run",), ("validate",), ("chunks",), ("show", "--costs"), ("show", "--metrics", "all"),
     ("show", "--query", "hub-13"), ("compare", "--full", "--costs", "--axes", "--unjudged", "--margin", "0.02"),
     ("compare", "--baseline", "words-size500", "--slices", "--queries"),
-    ("compare", "--query", "hub-13", "--baseline", "words-size500"), ("cache", "list"), ("list", "runs"),
+    ("cache", "list"), ("list", "runs"),
     ("labels", "list"), ("search", "return the hub"),
     ("score", "qrels.txt", "run.txt"), ("init", "mine", "--corpus", f"{ROOT}/data/support", "--labels", "q.csv"),
 ]  # fmt: skip

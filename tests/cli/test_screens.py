@@ -39,7 +39,6 @@ SCREENS = {
     "compare-80": ("compare", "latest"),
     "compare-baseline": ("compare", "latest", "--baseline", "words", "--costs", "--slices", "--full"),
     "compare-queries": ("compare", "latest", "--baseline", "words", "--queries", "--unjudged"),
-    "compare-query": ("compare", "latest", "--baseline", "stems", "--query", "hub-13"),
     "gates": ("compare", "latest", "--baseline", "words", "--fail-if", "ndcg@10 worse than baseline"),
     "gate-failed": ("compare", "latest", "--fail-if", "ndcg@10 < 0.9"),
     "search": ("search", "experiment.yaml", "return the hub"),

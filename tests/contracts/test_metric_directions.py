@@ -14,8 +14,8 @@ from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.gates import GateEvidence, Subject, judge_gates, parse_gates
 from ragtrial.comparison.judged_rankings import depends_on_unjudged
+from ragtrial.comparison.query_differences import query_differences
 from ragtrial.comparison.selection import select_winner
-from ragtrial.comparison.side_by_side import query_differences
 from ragtrial.comparison.slices import compare_slices
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.tradeoffs import weigh_costs

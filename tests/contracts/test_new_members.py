@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -232,7 +235,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
         ["validate", "--json", str(broken)],
         ["plan", str(config), "--json"],
         ["run", str(config), "--json"],
-        ["compare", "latest:dense", "latest:again", "--query", "q1", "--json"],
+        ["report", "latest", "-o", "page.html"],
     ]
     found = outcomes(site, folder, *commands)
     install(site, "1.1")
@@ -301,6 +304,8 @@ def test_a_run_has_an_executor_embed_the_chunks(said: Mapping[str, Any]) -> None
     assert (said["folder"] / "desk.txt").read_text() == "was asked"
 
 
-def test_a_comparison_explains_how_it_ranks(said: Mapping[str, Any]) -> None:
-    assert said["compare latest:dense"]["code"] == 0, said["compare latest:dense"]["err"]
-    assert "again: repeats the first 7 hits of dense, 2 times." in said["compare latest:dense"]["out"]
+def test_a_page_explains_how_it_ranks(said: Mapping[str, Any]) -> None:
+    assert said["report latest"]["code"] == 0, said["report latest"]["err"]
+    page = (said["folder"] / "page.html").read_text(encoding="utf-8")
+    blocks = [gzip.decompress(b64decode(packed)) for packed in re.findall(r">(H4sI[\w+/=]+)<", page)]
+    assert any(b"again: repeats the first 7 hits of dense, 2 times." in block for block in blocks)

@@ -12,7 +12,7 @@ import pytest
 
 from experiments import write_experiment
 from ragtrial.comparison.comparison_input import input_of
-from ragtrial.comparison.side_by_side import gain_share
+from ragtrial.comparison.query_differences import gain_share
 from ragtrial.evaluation.bounds import attainable, bounds, tie_range
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import METRICS, parse_metric

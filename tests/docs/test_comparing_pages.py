@@ -16,7 +16,7 @@ Capture = pytest.CaptureFixture[str]
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
     "comparing-sweeps": {"--slices": "queries by", "--axes": "effect on", "--costs": "quality and costs"},
-    "query-by-query": {"--queries": " won, ", "--query": "dense -> bm25: ", "--unjudged": "all against"},
+    "query-by-query": {"--queries": " won, ", "--unjudged": "all against"},
 }
 """What each option adds to the output, by page."""
 

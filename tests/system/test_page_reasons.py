@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from playwright.sync_api import Browser
@@ -14,8 +14,8 @@ from browsers import Seen, opened, write_page
 from endpoint_double import EndpointDouble
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
-from ragtrial.comparison.comparison_input import Pair, input_of
-from ragtrial.comparison.side_by_side import Move, SideBySide, side_by_side
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
+from ragtrial.comparison.query_differences import KeptPart, gain_share, kept_parts
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.sweep_effects import sweep_effects
 from ragtrial.errors import ReportError
@@ -97,54 +97,97 @@ def shown_moves(seen: Seen) -> list[list[str]]:
     return [[cell.strip() for cell in rows.nth(row).locator("td").all_inner_texts()] for row in range(rows.count())]
 
 
-def expected_row(move: Move, side: SideBySide) -> list[str]:
-    ranks = [("–" if rank is None else str(rank)) for rank in (move.rank_baseline, move.rank)]
-    said = [
-        ", ".join(f"{one.part} {one.rank}" if one.rank else f"{one.part} not in its first {one.kept}" for one in parts)
-        for parts in (move.parts_baseline, move.parts)
-    ]
+class Move(NamedTuple):
+    """A document of either ranking: its ranks and its ranks in the parts of both settings, and its gain."""
+
+    doc: str
+    grade: int | None
+    ranks: tuple[int | None, ...]
+    gain: float | None
+    parts: tuple[str, ...]
+
+
+class Expected(NamedTuple):
+    """One query of two settings, worked out from the stored rankings; the largest gain or loss first."""
+
+    difference: float | None
+    moves: list[Move]
+    missed: list[str]
+    notes: list[str]
+
+
+def expected(contest: ComparisonInput, pair: tuple[str, str], query: str) -> Expected:
+    settings = [contest.settings[contest.place(name)] for name in pair]
+    rankings = [load_query(setting.report, [setting.part], query)[0] for setting in settings]
+    old, new = (ranking.evaluations.get(contest.primary) for ranking in rankings)
+    difference = None if old is None or new is None else new - old
+    gains = gain_share(contest.primary, rankings[0].query, contest.report)
+    ranks = [{hit.doc: hit.rank for hit in ranking.hits} for ranking in rankings]
+    kept = [kept_parts(setting, [query]) for setting in settings]
+    moves = []
+    for doc, grade in {hit.doc: hit.grade for ranking in rankings for hit in ranking.hits}.items():
+        before, after = (gains.at(doc, own[doc], len(own)) if doc in own else 0.0 for own in ranks)
+        parts = (", ".join(written_rank(part, query, doc) for part in parts) for parts, _ in kept)
+        places = tuple(own.get(doc) for own in ranks)
+        moves.append(Move(doc, grade, places, None if difference is None else after - before, tuple(parts)))
+    labels = rankings[0].query.relevant_docs
+    return Expected(
+        difference=difference,
+        moves=sorted(moves, key=lambda move: -abs(move.gain or 0.0)),
+        missed=[f"{one.doc} (grade {one.relevance}" for one in labels
+                if one.relevance > 0 and not any(one.doc in own for own in ranks)],
+        notes=[note for _, notes in kept for note in notes],
+    )  # fmt: skip
+
+
+def written_rank(part: KeptPart, query: str, doc: str) -> str:
+    docs = part.rows[query]["docs"]
+    return f"{part.name} {docs.index(doc) + 1}" if doc in docs else f"{part.name} not in its first {len(docs)}"
+
+
+def expected_row(move: Move, names: Sequence[str]) -> list[str]:
     # Of a hit that a setting has not, and that nobody found relevant, the page does not carry the ranks in its parts.
-    irrelevant = (move.grade or 0) <= 0
     lists = [
-        "" if irrelevant and rank is None else text
-        for rank, text in zip((move.rank_baseline, move.rank), said, strict=True)
+        "" if (move.grade or 0) <= 0 and rank is None else text
+        for rank, text in zip(move.ranks, move.parts, strict=True)
     ]
-    names = (side.baseline, side.setting)
     why = f"in both: {lists[0]}" if lists[0] and lists[0] == lists[1] else "\n".join(
         f"{name}: {text}" for name, text in zip(names, lists, strict=True) if text
     )  # fmt: skip
-    way = {"new": "new", "gone": "gone", "up": "↑ up", "down": "↓ down", "same": "same"}[move.movement]
-    share = [] if move.share is None else [written(move.share) if move.share else ""]
+    before, after = move.ranks
+    if before is None or after is None:
+        way = "new" if before is None else "gone"
+    else:
+        way = "same" if before == after else "↑ up" if after < before else "↓ down"
+    gain = [] if move.gain is None else [written(move.gain) if move.gain else ""]
     grade = "unjudged" if move.grade is None else str(move.grade)
-    return [move.doc, grade, f"{ranks[0]} → {ranks[1]}", way, *share, why]
+    return [move.doc, grade, f"{before or '–'} → {after or '–'}", way, *gain, why]
 
 
 @pytest.mark.parametrize("pair", [("dense", "both"), ("varied", "both"), ("both", "dense")])
-def test_what_moved_is_what_compare_says_of_it(
+def test_what_moved_is_what_the_stored_rankings_say(
     pair: tuple[str, str], browser: Browser, file: Path, fused: Path
 ) -> None:
     contest = input_of([str(fused)])
-    places = Pair(contest.place(pair[0]), contest.place(pair[1]))
     seen = opened(browser, file)
     for query in asked():
-        side = side_by_side(contest, places, query["id"])
-        expected = [expected_row(move, side) for move in side.moves if move.movement != "same" or move.share]
+        side = expected(contest, pair, query["id"])
+        rows = [expected_row(move, pair) for move in side.moves if len(set(move.ranks)) > 1 or move.gain]
         page = opened(browser, file, f"#q={query['id']}&a={pair[0]}&b={pair[1]}")
         seen.console += page.console
         seen.page.context.close()
         seen = page
         found = shown_moves(seen)
         assert [row[:-1] if len(row) == 6 or side.difference is None else row for row in sorted(found)] == [
-            row[:-1] if len(row) == 6 or side.difference is None else row for row in sorted(expected)
+            row[:-1] if len(row) == 6 or side.difference is None else row for row in sorted(rows)
         ]
-        whys = sorted(row[-1] for row in expected)
+        whys = sorted(row[-1] for row in rows)
         if any(whys):
             assert sorted(row[-1] for row in found) == whys
         text = seen.page.locator("#moved").inner_text()
-        missed = [f"{label.doc} (grade {label.relevance}" for label in side.not_found]
-        assert ("Found by neither" in text) == bool(missed)
-        assert all(one in text for one in missed)
-        assert text.partition("Found by neither")[2].partition("\n")[0].count("(grade") == len(missed)
+        assert ("Found by neither" in text) == bool(side.missed)
+        assert all(one in text for one in side.missed)
+        assert text.partition("Found by neither")[2].partition("\n")[0].count("(grade") == len(side.missed)
         assert all(note in text for note in side.notes)
     assert seen.console == []
     seen.page.context.close()
@@ -152,18 +195,16 @@ def test_what_moved_is_what_compare_says_of_it(
 
 def test_one_sentence_says_what_makes_most_of_a_difference(browser: Browser, file: Path, fused: Path) -> None:
     contest = input_of([str(fused)])
-    sides = [side_by_side(contest, Pair(0, 1), query["id"]) for query in asked()]
-    side = max(sides, key=lambda one: abs(one.difference or 0.0))
+    sides = {query["id"]: expected(contest, ("dense", "both"), query["id"]) for query in asked()}
+    name, side = max(sides.items(), key=lambda one: abs(one[1].difference or 0.0))
     assert side.difference
     most = side.moves[0]
-    assert most.share
-    seen = opened(browser, file, f"#q={side.id}&a={side.baseline}&b={side.setting}")
+    assert most.gain
+    seen = opened(browser, file, f"#q={name}&a=dense&b=both")
     said = seen.page.locator("#moved p").first.inner_text()
-    assert said.startswith(
-        f"ndcg@3 {written(side.difference)} from {side.baseline} to {side.setting}, most of it because "
-    )
+    assert said.startswith(f"ndcg@3 {written(side.difference)} from dense to both, most of it because ")
     assert f"{most.doc} (grade {most.grade})" in said
-    assert written(most.share) in said
+    assert written(most.gain) in said
     seen.page.context.close()
 
 

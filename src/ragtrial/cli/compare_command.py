@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -21,11 +20,10 @@ class _WithViews(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         options: list[click.Parameter] = [
-            click.Option([f"--{view.name}", view.name], is_flag=not view.metavar, metavar=view.metavar or None,
-                         help=view.help)
+            click.Option([f"--{view.name}", view.name], is_flag=True, help=view.help)
             for view in sections.all_views()
             if view.help
-        ]  # fmt: skip
+        ]
         *own, help_option = super().get_params(ctx)
         return [*own, *options, help_option]
 
@@ -44,7 +42,7 @@ def command(
     judge: Path | None = option("A model's judgments (from `ragtrial judge`), which narrow the intervals.", "FILE"),
     full: bool = option("Show all pairs, effects and queries, however many."),
     gates: GateOptions,
-    **options: Any,
+    **options: bool,
 ) -> Answer:
     """Say which settings are better, by how much, and how certain that is.
 
@@ -52,16 +50,13 @@ def command(
     """
     if compared.baseline is not None and all_pairs:
         raise click.UsageError("--baseline and --all-pairs say two things; give one of them.")
-    views = [view for view in sections.all_views() if options.get(view.name) not in (None, False)]
+    views = [view for view in sections.all_views() if options.get(view.name)]
     if across:
         switches = {"--all-pairs": all_pairs, "--common": compared.common, "--judge": judge, "--metrics": metrics}
         switches |= {**dict.fromkeys((f"--{view.name}" for view in views), True), "gates": not gates.is_empty}
         for name in (name for name, value in switches.items() if value):
             raise click.UsageError(f"--across cannot be combined with {name}; remove one of them.")
         return _across(terminal, compared, settings)
-    alone = [view for view in views if view.alone]
-    if alone and len(views) > 1 and not terminal.as_json:
-        raise click.UsageError(f"--{alone[0].name} shows {alone[0].alone} alone; add --json, or leave the others out.")
     named = None if metrics in (None, "all") else list(spelling.spellings(str(metrics)))
     inputs = compared.contest(named, settings=settings, all_pairs=all_pairs, may_be_unlabelled=judge is not None)
     if judge is not None and metrics is None:
@@ -72,17 +67,14 @@ def command(
         inputs = inputs.limited_to(report_tables.usual_metrics(inputs.report))
     comparison = analysis.analyse(inputs, aim, **options)
     findings = checks.of_comparison(inputs, aim, comparison)
-    if not alone:
-        every = metrics is not None
-        terminal.show(
-            comparison_tables.comparison_blocks(comparison, terminal.width, everything=full, every_metric=every)
-        )
+    every = metrics is not None
+    terminal.show(comparison_tables.comparison_blocks(comparison, terminal.width, everything=full, every_metric=every))
     for view in views:
         terminal.show(view.blocks(view.of(comparison), terminal.width, everything=full))
     total, errors = checks.write(findings)
     whole = comparison.model_dump(mode="json", exclude={"comparisons"})
     content = {**whole, "comparisons": comparison.comparisons, **findings.as_json()}
-    terminal.warn(comparison.warnings if alone else comparison.all_warnings)
+    terminal.warn(comparison.all_warnings)
     return Answer(content, total, errors=errors, code=findings.exit_code)
 
 

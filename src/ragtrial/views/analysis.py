@@ -42,13 +42,12 @@ class Analysis(Comparison):
         return [*self.warnings, *(one for view, part in found if part is not None for one in view.warnings(part))]
 
 
-def analyse(contest: ComparisonInput, aim: ComparisonOptions, **options: str | bool) -> Analysis:
-    """The comparison, the views that are always computed, and the views that ``options`` name.
+def analyse(contest: ComparisonInput, aim: ComparisonOptions, **views: bool) -> Analysis:
+    """The comparison, the views that are always computed, and the ``views`` that are asked for, as ``slices=True``.
 
-    A view takes True, or the value of its option: ``slices=True, query="q7"``. Raises ComparisonError or ReportError if
-    the baseline or the query is missing, KeyError for an unknown view.
+    Raises ComparisonError if the baseline is missing, KeyError for an unknown view.
     """
-    chosen = {VIEWS[name].name: value for name, value in options.items() if value not in (False, None)}
+    chosen = {VIEWS[name].name for name, is_asked in views.items() if is_asked}
     made = compare_settings(contest, aim)
     given = AnalysisInput(contest, aim, made, chosen)
     found = {view.name: view.compute(given) for view in all_views() if view.is_always_computed or view.name in chosen}

@@ -22,7 +22,7 @@ from ragtrial.comparison.comparing import (
 from ragtrial.comparison.comparison_input import Pair, input_of
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.evidence import Evidence
-from ragtrial.comparison.side_by_side import query_differences
+from ragtrial.comparison.query_differences import query_differences
 from ragtrial.comparison.slices import compare_slices
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.errors import ComparisonError

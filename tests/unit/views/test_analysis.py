@@ -14,7 +14,7 @@ from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.sections.details import SELECTION, UNJUDGED
-from ragtrial.views.sections.queries_view import QUERIES, QUERY
+from ragtrial.views.sections.queries_view import QUERIES
 from scored_runs import scored_report
 
 AIM = ComparisonOptions(procedure=Procedure(flips=199))
@@ -32,8 +32,8 @@ def test_an_analysis_has_all_of_the_comparison() -> None:
 
 def test_nothing_is_looked_into_that_was_not_asked_for() -> None:
     made = analyse(contest(), AIM)
-    beside = ["slices", "axes", "costs", "won_and_lost", "shared_queries", "query"]
-    assert [made.model_dump(mode="json")[name] for name in beside] == [None] * 6
+    beside = ["slices", "axes", "costs", "won_and_lost", "shared_queries"]
+    assert [made.model_dump(mode="json")[name] for name in beside] == [None] * 5
 
 
 def ranked(folder: Path) -> ComparisonInput:
@@ -55,19 +55,16 @@ def test_each_part_is_there_where_it_is_asked_for(tmp_path: Path) -> None:
     shown = made.model_dump(mode="json")
     assert None not in [shown[name] for name in ("slices", "costs", "won_and_lost", "shared_queries")]
     assert shown["axes"] is None  # no parameter was swept
-    assert shown["query"] is None
 
 
 @pytest.mark.parametrize(("baseline", "pair"), [(None, ("high", "middle")), ("low", ("low", "high"))])
 def test_queries_are_those_of_the_settings_of_the_first_row(
     tmp_path: Path, baseline: str | None, pair: tuple[str, str]
 ) -> None:
-    made = analyse(ranked(tmp_path), ComparisonOptions(baseline, procedure=AIM.procedure), queries=True, query="q3")
-    queries, query = QUERIES.of(made), QUERY.of(made)
+    made = analyse(ranked(tmp_path), ComparisonOptions(baseline, procedure=AIM.procedure), queries=True)
+    queries = QUERIES.of(made)
     assert queries is not None
-    assert query is not None
     assert (queries.won_and_lost.baseline, queries.won_and_lost.setting) == pair
-    assert (query.baseline, query.setting) == pair
 
 
 def test_the_winner_is_the_best_of_all_whatever_the_baseline() -> None:

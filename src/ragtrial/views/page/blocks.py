@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
-from ragtrial.comparison.side_by_side import (
+from ragtrial.comparison.query_differences import (
     GainShare,
     KeptPart,
     Key,

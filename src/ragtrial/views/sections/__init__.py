@@ -3,8 +3,8 @@
 import sys
 
 from ragtrial.registry import import_members
-from ragtrial.views.sections.base import VIEWS, AnalysisOptions, View, all_views, plot_names
+from ragtrial.views.sections.base import VIEWS, View, all_views, plot_names
 
 import_members(sys.modules[__name__])
 
-__all__ = ["VIEWS", "AnalysisOptions", "View", "all_views", "plot_names"]
+__all__ = ["VIEWS", "View", "all_views", "plot_names"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 V = TypeVar("V", bound="View[Any]")
 
-AnalysisOptions = Mapping[str, str | bool]
-"""The views to compute: by the name of a view, True or the value of its option."""
-
 
 @dataclass(frozen=True)
 class AnalysisInput:
@@ -31,7 +28,8 @@ class AnalysisInput:
     contest: ComparisonInput
     aim: ComparisonOptions
     comparison: Comparison
-    options: AnalysisOptions
+    asked: Collection[str]
+    """The names of the views that were asked for."""
 
     @cached_property
     def close(self) -> Sequence[ComparisonPart]:
@@ -80,12 +78,6 @@ class View(Generic[T]):
 
     help: ClassVar[str] = ""
     """The help of the option; without a text there is no option."""
-
-    metavar: ClassVar[str] = ""
-    """The value of the option; a flag has none."""
-
-    alone: ClassVar[str] = ""
-    """The content of the option, if it is shown without the comparison."""
 
     is_always_computed: ClassVar[bool] = False
     is_on_page: ClassVar[bool] = False

@@ -107,7 +107,7 @@ class UnjudgedView(View[list[UnjudgedPart]]):
     def compute(self, given: AnalysisInput) -> list[UnjudgedPart]:
         unclaimed = ("inconclusive", "identical", "too few differences")
         close = sorted(given.close, key=lambda part: part.verdict in unclaimed)
-        if self.name not in given.options:
+        if self.name not in given.asked:
             close = close[: max(1, MOST_QUERIES // len(given.contest.queries))]
         return unjudged_parts(given.contest, close, given.aim.margin)
 

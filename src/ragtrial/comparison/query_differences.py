@@ -1,4 +1,4 @@
-"""Two settings query by query; and one query: both rankings, the moves between them, their worth and their reasons."""
+"""Two settings query by query, and the reasons: the gain of each hit, and its rank in the parts of a setting."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import numpy as np
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, Pair
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.components.refiners import REFINERS, Refiner
-from ragtrial.errors import Fault, ReportError, did_you_mean, listed
+from ragtrial.errors import Fault, ReportError
 from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.evaluation.metrics.base import FirstHit, HitCount, WeightedSum
-from ragtrial.records import FoundText, Unit, highest_grades
+from ragtrial.records import Unit, highest_grades
 from ragtrial.report.model import Report, part_file
-from ragtrial.report.schema import JudgmentPart, Part, QueryPart
-from ragtrial.scoring.query_details import QueryRanking, load_query
+from ragtrial.report.schema import Part, QueryPart
 
 Outcome = Literal["won", "tied", "lost"]
 
@@ -145,228 +144,11 @@ def shared_queries(inputs: ComparisonInput) -> SharedQueries:
     )
 
 
-Movement = Literal["up", "down", "same", "new", "gone"]
-
-TEXT_SHOWN = 240
-"""Characters of a text that are kept of it."""
-
-
-class RankedHit(Part):
-    """A hit of a ranking. Where whole documents were ranked elsewhere, place and text are null."""
-
-    rank: int
-    doc: str
-    start: int | None
-    end: int | None
-    score: float | None
-    """The retriever's or the refiner's own: of a reranker the model's, of mmr the value when the hit was chosen."""
-
-    grade: int | None
-    """Null if it is not judged."""
-
-    text: str | None
-    """How it begins."""
-
-
-class Move(Part):
-    """A document, or a chunk, and where it is in both rankings."""
-
-    doc: str
-    start: int | None
-    """Null where whole documents are ranked."""
-
-    end: int | None
-    grade: int | None
-    movement: Movement
-    """From the baseline's ranking to the setting's."""
-
-    rank_baseline: int | None
-    """Null where it is not in the ranking, as deep as that was kept."""
-
-    rank: int | None
-    share: float | None
-    """Its contribution to the difference of the metric; null if the metric is no sum over documents."""
-
-    parts_baseline: list[PartRank]
-    """Its ranks in the parts of the baseline; empty for a setting without parts."""
-
-    parts: list[PartRank]
-
-
-class PassageMove(Part):
-    """A labelled passage, and the rank at which each setting has found it; null where it has not."""
-
-    doc: str
-    relevance: int
-    found_baseline: int | None
-    found: int | None
-
-
-class SideBySide(Part):
-    """One query of two settings."""
-
-    id: str
-    text: str
-    metric: str
-    baseline: str
-    setting: str
-    value_baseline: float | None
-    """Null where the metric is not defined for the query."""
-
-    value: float | None
-    difference: float | None
-    hits_baseline: list[RankedHit]
-    hits: list[RankedHit]
-    moves: list[Move]
-    """Every document of either ranking, largest share of the difference first, then by best rank."""
-
-    not_found: list[JudgmentPart]
-    """Judged with a grade above 0, and found by neither."""
-
-    passages: list[PassageMove] | None
-    """One for each label, under unit: span; null if documents are found."""
-
-    why_no_shares: str | None
-    """Why the difference is not split among documents; null where it is."""
-
-    notes: list[str]
-    """Explanations of the rankings, and data that the reports do not keep."""
-
-
-def side_by_side(inputs: ComparisonInput, pair: Pair, query: str) -> SideBySide:
-    """One query of two settings by the primary metric.
-
-    Raises ReportError for a query that is not compared, and where a report's rankings cannot be read.
-    """
-    by_id = {one.id: one for one in inputs.queries}
-    if query not in by_id:
-        near = did_you_mean(query, [*by_id])
-        raise ReportError(f"no query {query!r} is compared.{near} There are {len(by_id):,}: {listed(by_id)}.")
-    metric, asked = inputs.primary, by_id[query]
-    settings = inputs.settings[pair.baseline], inputs.settings[pair.setting]
-    rankings = [load_query(setting.report, [setting.part], query)[0] for setting in settings]
-    kept = [kept_parts(setting, [query]) for setting in settings]
-    before, after = (ranking.evaluations.get(metric) for ranking in rankings)
-    shares = shares_of(metric, asked, rankings, settings[0].report)
-    passages = _passage_moves(asked, rankings)
-    wordings = [_asked(ranking) for ranking in rankings if ranking.wordings]
-    return SideBySide(
-        id=asked.id,
-        text=asked.text,
-        metric=metric,
-        baseline=settings[0].name,
-        setting=settings[1].name,
-        value_baseline=before,
-        value=after,
-        difference=None if before is None or after is None else after - before,
-        hits_baseline=[_ranked_hit(hit) for hit in rankings[0].hits],
-        hits=[_ranked_hit(hit) for hit in rankings[1].hits],
-        moves=_moves(rankings, [parts for parts, _ in kept], shares, of_chunks=settings[0].report.unit == "span"),
-        not_found=list(_not_found(asked, rankings, passages)),
-        passages=passages,
-        why_no_shares=shares if isinstance(shares, str) else None,
-        notes=[*dict.fromkeys(note for _, notes in kept for note in notes), *wordings],
-    )
-
-
-def _asked(ranking: QueryRanking) -> str:
-    texts = "; ".join(repr(" ".join(text.split())[:TEXT_SHOWN]) for text in ranking.wordings)
-    return f"{ranking.setting.name}: asked beside the query: {texts}"
-
-
-def _ranked_hit(hit: FoundText) -> RankedHit:
-    text = None if hit.text is None else " ".join(hit.text.split())[:TEXT_SHOWN]
-    return RankedHit(
-        rank=hit.rank, doc=hit.doc, start=hit.start, end=hit.end, score=hit.score, grade=hit.grade, text=text
-    )
-
-
-def _moves(
-    rankings: Sequence[QueryRanking],
-    kept: Sequence[Sequence[KeptPart]],
-    shares: Mapping[str, float] | str,
-    *,
-    of_chunks: bool,
-) -> list[Move]:
-    def key(hit: FoundText) -> Key:
-        return (hit.doc, hit.start, hit.end) if of_chunks else (hit.doc, None, None)
-
-    query = rankings[0].query.id
-    before, after = ({key(hit): hit for hit in reversed(ranking.hits)} for ranking in rankings)
-    moves = []
-    for place, hit in {**before, **after}.items():
-        old, new = (side[place].rank if place in side else None for side in (before, after))
-        moves.append(
-            Move(
-                doc=place[0],
-                start=place[1],
-                end=place[2],
-                grade=hit.grade,
-                movement=_movement(old, new),
-                rank_baseline=old,
-                rank=new,
-                share=None if isinstance(shares, str) else shares.get(hit.doc, 0.0),
-                parts_baseline=ranks_in(kept[0], query, place),
-                parts=ranks_in(kept[1], query, place),
-            )
-        )
-    return sorted(moves, key=_weight)
-
-
-def _movement(before: int | None, after: int | None) -> Movement:
-    if before is None:
-        return "new"
-    if after is None:
-        return "gone"
-    return "same" if before == after else "up" if after < before else "down"
-
-
-def _weight(move: Move) -> tuple[float, int, int]:
-    best = min(rank for rank in (move.rank_baseline, move.rank) if rank is not None)
-    return -abs(move.share or 0.0), -max(move.grade or 0, 0), best
-
-
-def _not_found(
-    query: QueryPart, rankings: Sequence[QueryRanking], passages: Sequence[PassageMove] | None
-) -> Iterator[JudgmentPart]:
-    docs = {hit.doc for ranking in rankings for hit in ranking.hits}
-    for row, label in enumerate(query.relevant_docs):
-        found = passages[row].found_baseline or passages[row].found if passages else label.doc in docs
-        if label.relevance > 0 and not found:
-            yield label
-
-
-def _passage_moves(query: QueryPart, rankings: Sequence[QueryRanking]) -> list[PassageMove] | None:
-    before, after = (ranking.passages for ranking in rankings)
-    if before is None or after is None:
-        return None
-    return [
-        PassageMove(doc=label.doc, relevance=label.relevance, found_baseline=old.found, found=new.found)
-        for label, old, new in zip(query.relevant_docs, before, after, strict=True)
-    ]
-
-
 Key = tuple[str, int | None, int | None]
 """A document, and, where chunks are ranked, the characters of one."""
 
 _ASKED_OTHERWISE = "was asked other wordings of the question; what it found for them is not kept."
 _NOT_KEPT = "is not a setting of the report, which has no ranking of it. Run the experiment again."
-
-
-class PartRank(Part):
-    """Where a hit is in a part of a setting."""
-
-    part: str
-    """Its name; of a part of a part both names, as in `hybrid > dense`."""
-
-    rank: int | None
-    """Null where it is not among the hits that are kept of the part."""
-
-    score: float | None
-    """The part's own score for it; null where that is not known."""
-
-    kept: int
-    """How many hits of the part are kept for the query."""
 
 
 @dataclass(frozen=True)
@@ -392,17 +174,6 @@ def kept_parts(setting: ComparedSetting, queries: Sequence[str]) -> tuple[list[K
         explanation = refiner.explanation.format_map(options | {"parts": " and ".join(parameters["parts"])})
         notes.insert(0, f"{explanation}.")
     return [part for part in found if isinstance(part, KeptPart)], [f"{setting.name}: {note}" for note in notes]
-
-
-def ranks_in(parts: Sequence[KeptPart], query: str, key: Key) -> list[PartRank]:
-    """Where a document, or a chunk, is in each of the parts."""
-    ranks = []
-    for part in parts:
-        row = part.rows[query]
-        rank = rank_in_row(row, key, [place for place, doc in enumerate(row["docs"]) if doc == key[0]])
-        score = row["scores"][rank - 1] if rank and row.get("scores") else None
-        ranks.append(PartRank(part=part.name, rank=rank, score=score, kept=len(row["docs"])))
-    return ranks
 
 
 def rank_in_row(row: Mapping[str, Any], key: Key, places: Sequence[int]) -> int | None:
@@ -508,24 +279,3 @@ def gain_share(metric: str, query: QueryPart, report: Report) -> GainShare:
         best = np.sort(gains)[::-1][: parsed.k]
         ideal = float(best @ structure.weight(parsed, np.arange(1, len(best) + 1))) or 1.0
     return GainShare(parsed, dict(zip(judged, gains.tolist(), strict=True)), int(relevant.sum()), ideal)
-
-
-def shares_of(
-    metric: str, query: QueryPart, rankings: Sequence[QueryRanking], report: Report
-) -> dict[str, float] | str:
-    """The contribution of each document to the difference of two rankings, or the reason why there is none.
-
-    The contributions sum to the difference. Documents without a contribution are left out.
-    """
-    why = why_no_shares(metric, report.unit)
-    if why is None and any(ranking.evaluations.get(metric) is None for ranking in rankings):
-        why = f"{metric} is not defined for this query."
-    if why is not None:
-        return why
-    share = gain_share(metric, query, report)
-    shares: dict[str, float] = {}
-    for ranking, sign in zip(rankings, (-1.0, 1.0), strict=True):
-        for hit in ranking.hits:
-            if added := share.at(hit.doc, hit.rank, len(ranking.hits)):
-                shares[hit.doc] = shares.get(hit.doc, 0.0) + sign * added
-    return shares
