@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from corpora import write_files
 from ragtrial.config import load_config
-from ragtrial.report.model import OTHER_BYTES, load_report
+from ragtrial.report.model import load_report
 from small_experiment import BROKEN, CONFIG, ragtrial, small_experiment
 
 Capture = pytest.CaptureFixture[str]
@@ -68,13 +67,6 @@ def test_the_larger_example_is_the_sample_and_runs(tmp_path: Path, capsys: Captu
     checked = ragtrial(capsys, "validate", "big")
     assert checked.code == 0, checked.err
     assert "queries    62 with" in checked.out
-
-
-def test_init_writes_here_unless_told_where(tmp_path: Path, capsys: Capture) -> None:
-    made = ragtrial(capsys, "init", "--json")
-    assert made.json["exit_code"] == 0
-    assert all((tmp_path / name).is_file() for name in made.json["wrote"])
-    assert "experiment.yaml" in made.json["wrote"]
 
 
 def test_init_with_own_documents_and_questions_runs_as_it_is(tmp_path: Path, capsys: Capture) -> None:
@@ -227,25 +219,12 @@ def two_runs(config: Path, capsys: Capture) -> list[str]:
     return [ragtrial(capsys, "run", config, "--json", "-q").json["run_id"] for _ in range(2)]
 
 
-def test_show_gives_the_newest_report_even_of_two_in_one_second(two_runs: list[str], capsys: Capture) -> None:
-    for reference in ([], ["latest"], ["small/latest"], ["results/small/latest"]):
-        made = ragtrial(capsys, "show", *reference)
-        assert made.code == 0
-        assert made.out.splitlines()[0] == f"small: 1 setting on 3 documents, 2 questions, run {two_runs[1]}"
-
-
 def test_show_takes_an_id_a_folder_a_file_and_the_beginning_of_an_id(two_runs: list[str], capsys: Capture) -> None:
     folder = Path("results") / "small" / two_runs[0]
     for reference in (two_runs[0], two_runs[0][:-1], str(folder), f"{folder}/", str(folder / "report.json")):
         made = ragtrial(capsys, "show", reference, "--json")
         assert made.code == 0
         assert made.json["run_id"] == two_runs[0]
-
-
-def test_show_shows_a_report_wherever_it_was_moved(two_runs: list[str], capsys: Capture, tmp_path: Path) -> None:
-    (tmp_path / "results" / "small" / two_runs[0]).rename(tmp_path / "kept")
-    assert ragtrial(capsys, "show", "kept").code == 0
-    assert ragtrial(capsys, "show", "kept", "--query", "q1").code == 0
 
 
 @pytest.mark.parametrize(
@@ -298,34 +277,6 @@ def test_show_gives_the_metrics_that_are_asked_for_in_any_spelling(two_runs: lis
     every = ragtrial(capsys, "show", "--metrics", "all").out.splitlines()[3:]
     names = {line.split()[0] for line in every[: every.index("")]}
     assert names == set(load_report(Path("results") / "small" / two_runs[1]).metrics)
-
-
-def spoil_texts(folder: Path) -> None:
-    (folder / "texts.jsonl.gz").unlink()
-
-
-def spoil_rankings(folder: Path) -> None:
-    (folder / "rankings" / "dense.jsonl.gz").write_bytes(b"junk")
-
-
-def empty_rankings(folder: Path) -> None:
-    (folder / "rankings" / "dense.jsonl.gz").write_bytes(gzip.compress(b'{"query": "other"}\n', mtime=0))
-
-
-@pytest.mark.parametrize(
-    ("spoil", "told"),
-    [(spoil_texts, "texts.jsonl.gz: cannot be read: No such file or directory."),
-     (spoil_rankings, f"rankings/dense.jsonl.gz: {OTHER_BYTES}"),
-     (empty_rankings, f"rankings/dense.jsonl.gz: {OTHER_BYTES}")],
-)  # fmt: skip
-def test_show_says_which_file_of_a_report_is_damaged(
-    spoil: Callable[[Path], None], told: str, two_runs: list[str], capsys: Capture
-) -> None:
-    spoil(Path("results") / "small" / two_runs[1])
-    made = ragtrial(capsys, "show", "--query", "q1")
-    assert (made.code, made.out) == (2, "")
-    assert made.err.splitlines()[-1].startswith(f"error: results/small/{two_runs[1]}")
-    assert made.err.endswith(told + "\n")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -56,16 +54,6 @@ def test_as_json_the_demo_is_the_one_document_of_its_run(tmp_path: Path, capsys:
     assert made.json["exit_code"] == 0
     report = load_report(Path(made.json["report"]).parent)
     assert [setting.name for setting in report.ranked_settings()] == SETTINGS
-
-
-@pytest.mark.slow
-def test_the_demo_loads_neither_torch_nor_chroma(tmp_path: Path) -> None:
-    code = (
-        "import sys; from ragtrial.cli.outcome import run; assert run(['demo', '-q']) == 0; "
-        "print(sorted({'torch', 'chromadb', 'sentence_transformers', 'transformers'} & set(sys.modules)))"
-    )
-    made = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert made.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_folder_with_other_files_is_refused_and_left_as_it_is(tmp_path: Path, capsys: Capture) -> None:

@@ -19,7 +19,6 @@ MINE = '''
 
 import json
 import os
-import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -33,18 +32,8 @@ def find(queries, top_k, key):
     with (HERE / "asked.jsonl").open("a") as asked:
         asked.write(json.dumps(key) + "\\n")
     what = trouble().get(key)
-    if what == "hold":
-        (HERE / "held").touch()
-        while (HERE / "mine-trouble.json").exists():
-            time.sleep(0.05)
-    if what == "later":
-        while not (HERE / "held").exists():
-            time.sleep(0.05)
-        raise ConnectionError("no route")
     if what == "secret":
         raise ConnectionError("refused the key " + os.environ["SEARCH_API_KEY"])
-    if what == "number":
-        return 5
     if what == "raise":
         raise ConnectionError("no route")
     return [[{"doc": "bread/rye.md", "score": 1.0}, {"doc": "storage.txt", "score": 0.5}] for _ in queries]
@@ -165,30 +154,23 @@ def test_where_all_fail_there_is_no_report_and_each_is_told(tmp_path: Path, caps
     assert not (made.folder / "results").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "what", "says"),
-    [
-        ({"chunker": {"kind": "custom", "function": "mine:chunk"}}, {"chunk": "yes"}, "mine:chunk raised TypeError"),
-        ({"embedder": {"kind": "custom", "function": "mine:embed"}}, {"embed": "yes"}, "mine:embed raised TypeError"),
-    ],
-    ids=["chunker", "embedder"],
-)
+@pytest.mark.parametrize(("part", "function"), [("chunker", "chunk"), ("embedder", "embed")])
 def test_a_chunker_or_an_embedder_that_breaks_fails_its_setting_and_what_refines_it(
-    tmp_path: Path, capsys: Capture, options: dict[str, Any], what: dict[str, str], says: str
+    tmp_path: Path, capsys: Capture, part: str, function: str
 ) -> None:
     retrievers = {
-        "odd": {"kind": "dense", "top_k": 3, **options},
+        "odd": {"kind": "dense", "top_k": 3, part: {"kind": "custom", "function": f"mine:{function}"}},
         "whole": {"kind": "parent", "inputs": "odd", "top_k": 3},
         "both": {"kind": "fusion", "inputs": ["dense", "whole"], "top_k": 3},
         "dense": {"kind": "dense", "top_k": 3},
     }
     made = experiment(tmp_path, retrievers=retrievers, sweep=None)
-    trouble(made, **what)
+    trouble(made, **{function: "yes"})
     assert run(capsys, made).code == 4
     report = report_of(made)
     assert [one.name for one in report.settings] == ["dense"]
     failed = {one.name: one.error for one in report.failures}
-    assert says in failed["odd"]
+    assert f"mine:{function} raised TypeError" in failed["odd"]
     assert failed["whole"] == f"its part 'odd': {failed['odd']}"
     assert failed["both"].endswith(failed["odd"])
     assert "its part" in failed["both"]

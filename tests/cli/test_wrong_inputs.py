@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,7 +52,6 @@ def judged(doc: str = "returns.md", text: str = "thirty days", **more: object) -
 
 OF_OTHER_DATA = [{"id": str(n), "text": "x", "relevant_docs": [{"doc": f"MED-{n}"}]} for n in range(3)]
 CSV = b"question,answer\nthirty days?,Return any item within thirty days.\n"
-CONVERT = ("--corpus", "documents", "-o", "new.json")
 
 # fmt: off
 CASES = [
@@ -100,6 +96,8 @@ CASES = [
           ("queries.json}", "queries.json, match: content}")),
     Wrong("CSV as labels", "labels.csv", "ragtrial labels convert", ("prompt_queries.json", "labels.csv"),
           files={"labels.csv": CSV}),
+    Wrong("spreadsheet as labels", "questions.xlsx", "CSV", files={"questions.xlsx": b"PK\x03\x04\x14\x00\x06\x00\x08"},
+          command=("labels", "convert", "questions.xlsx", "--corpus", "documents", "-o", "new.json")),
     # The documents.
     Wrong("document in Latin 1", "documents/a.md:1", "iconv -f CP1252", documents={"a.md": b"caf\xe9\n"}),
     Wrong("damaged PDF", "documents/a.pdf", "download or export it again", documents={"a.pdf": b"%PDF-1.4 broken"}),
@@ -163,17 +161,6 @@ def test_a_mistake_is_answered_with_its_place_and_the_next_step(
     assert "Traceback" not in made.err
     assert made.out == ""
     assert wrong.after_run or not Path("results").exists()
-
-
-def test_a_spreadsheet_as_labels_is_answered_with_what_to_export(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    small_experiment(tmp_path)
-    (tmp_path / "questions.xlsx").write_bytes(b"PK\x03\x04\x14\x00\x06\x00\x08")
-    made = ragtrial(capsys, "labels", "convert", "questions.xlsx", *CONVERT)
-    assert made.code == 2
-    assert re.search("(save|export) .*CSV", made.err)
 
 
 def test_shell_completion_is_no_crash(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -248,21 +235,6 @@ def test_what_of_the_corpus_is_not_read_is_told_and_no_fault(
     told = made.out + made.err
     left_out = ("not read in the corpus: 1 .doc, 1 linked folder.", "not read in the corpus: 1 linked folder, 1 .doc.")
     assert any(one in told for one in left_out)
-
-
-@pytest.mark.parametrize("command", ["validate", "plan"])
-def test_a_model_that_may_be_fetched_is_not_looked_for_before_the_run_and_nobody_is_told_to_connect(
-    command: str, tmp_path: Path
-) -> None:
-    text = CONFIG.replace(EMBEDDER, "{kind: sentence-transformer, model: nobody/no-such-model}")
-    environment = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
-    made = subprocess.run(
-        [sys.executable, "-m", "ragtrial", command, small_experiment(tmp_path, config=text)],
-        capture_output=True, text=True, env=environment, timeout=120, check=False,
-    )  # fmt: skip
-    told = "setting 'dense': the model 'nobody/no-such-model' must be fetched from the hub first, which "
-    assert f"{told}`ragtrial run` does.\n" in made.stderr
-    assert "HF_HUB_OFFLINE" not in made.stderr
 
 
 def test_a_results_folder_that_cannot_be_written_keeps_what_was_computed(

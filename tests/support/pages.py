@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -23,6 +24,18 @@ class Block:
 def blocks(page: Path) -> Iterator[Block]:
     for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
         yield Block(match["code"], match["shown"] or "")
+
+
+def fenced(page: Path, language: str) -> list[str]:
+    """The blocks of a page in that language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The words of each line of a page that is a command of ragtrial."""
+    return [
+        shlex.split(line) for line in re.findall(r"^ragtrial (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
 
 
 def assert_prints_what_it_shows(page: Path) -> None:

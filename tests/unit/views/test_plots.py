@@ -19,7 +19,6 @@ from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.errors import PlotError
 from ragtrial.views.analysis import Analysis, analyse, draw, image
 from ragtrial.views.sections import plot_names
-from ragtrial.views.sections.plots import BETTER, NEUTRAL, SERIES, WORSE
 from scored_runs import scored_report
 from small_experiment import ragtrial
 
@@ -213,18 +212,3 @@ def test_without_matplotlib_one_is_told_what_to_install(
     said = "error: plots need matplotlib, which is not installed: pip install 'ragtrial[plot]'.\n"
     assert (made.code, made.out, made.err) == (2, "", said)
     assert list(tmp_path.iterdir()) == []
-
-
-def lightness(colour: str) -> float:
-    """L* of CIELAB, 0 to 100."""
-    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels]
-    light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return float(116 * np.cbrt(light) - 16) if light > 0.008856 else 903.3 * light
-
-
-def test_colours_of_sides_differ_in_grey() -> None:
-    shades = sorted(map(lightness, (BETTER, WORSE, NEUTRAL)))
-    assert min(np.diff(shades)) > 8
-    for looks in zip(*SERIES, strict=True):
-        assert len(set(looks)) == len(SERIES)

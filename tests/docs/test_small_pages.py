@@ -1,0 +1,219 @@
+"""Pages with short tests: their commands run, their configs load, and their lists are those of the code."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from contests import run_into
+from drafting_double import DRAFTING
+from endpoint_double import EndpointDouble
+from experiments import DOCUMENTS, QUERIES, write_experiment
+from pages import commands, fenced
+from ragtrial import load_config, run_experiment
+from ragtrial.cli.questions_command import command as questions
+from ragtrial.components.embedders.backends import Backend, Precision
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.labelling.drafting import COPIED, DRAFT_PLACES, PASSAGE_SIZE, STYLES
+from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
+from scripts import run_script
+from small_experiment import CONFIG, ragtrial, small_experiment
+
+Capture = pytest.CaptureFixture[str]
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+# A start: compare-two-runs.md, and commands within sentences.
+
+
+@pytest.mark.slow
+def test_the_commands_of_comparing_two_runs_print_what_the_page_shows(tmp_path: Path) -> None:
+    page = DOCS / "compare-two-runs.md"
+    assert run_script("ragtrial demo", tmp_path).code == 0
+    done = run_script("".join(fenced(page, "sh")), tmp_path / "ragtrial-demo")
+    assert done.code == 0, done.err
+    (shown,) = fenced(page, "text")
+    assert shown in done.out
+
+
+def test_the_commands_in_words_exist() -> None:
+    """A command in a sentence has only options that there are."""
+    names = ("compare-two-runs", "install", "troubleshooting", "how-many-questions")
+    texts = [(DOCS / f"{name}.md").read_text(encoding="utf-8") for name in names]
+    found = [command for text in texts for command in re.findall(r"`ragtrial ((?:cache )?\w+)([^`]*)`", text)]
+    assert len(found) > 10
+    for command, arguments in found:
+        helped = run_script(f"ragtrial {command} --help", ROOT)
+        assert helped.code == 0, command
+        assert set(re.findall(r"--[\w-]+", arguments)) <= set(re.findall(r"--[\w-]+", helped.out)), arguments
+
+
+# report-page.md
+
+
+def test_every_command_of_the_page_on_reports_writes_what_it_says(tmp_path: Path) -> None:
+    two = CONFIG.replace("top_k: 3}", "top_k: 10}\n  bm25: {kind: bm25, top_k: 10}")
+    small_experiment(tmp_path, config=two.replace("{kind: document}", "{kind: recursive, unit: characters}"))
+    lines = "".join(fenced(DOCS / "report-page.md", "sh"))
+    assert len(lines.splitlines()) == 4
+    done = run_script(f"ragtrial run experiment.yaml -q\n{lines}", tmp_path)
+    assert done.code == 0, done.err
+    written = ["report.html", "differences.svg", "differences.png", "recall.svg"]
+    assert done.out.splitlines()[-len(written) :] == written
+    assert all((tmp_path / name).stat().st_size > 1000 for name in written)
+
+
+# comparing-sweeps.md, query-by-query.md
+
+COMPARED = {
+    "comparing-sweeps": {"--slices": "queries by", "--axes": "effect on", "--costs": "quality and costs"},
+    "query-by-query": {"--queries": " won, ", "--unjudged": "all against"},
+}
+"""What each option adds to the output, by page."""
+
+
+@pytest.mark.parametrize("page", COMPARED)
+def test_every_command_on_comparing_runs_and_shows_what_its_options_are_said_to_show(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    words = {"kind": "bm25", "top_k": 10}
+    retrievers = {"dense": {"kind": "dense", "top_k": 10}, "bm25": {**words, "stemmer": "none"}, "words": words}
+    asked = [{**query, "id": f"q{number}"} for number, query in enumerate(QUERIES, 1)]
+    sweep = {"matrix": {"retrievers.words.k1": [0.9, 1.2]}}
+    run_into(tmp_path, "swept", asked, retrievers=retrievers, chunker={"kind": "document"}, sweep=sweep)
+    monkeypatch.chdir(tmp_path / "experiment-swept")
+    monkeypatch.setenv("COLUMNS", "160")
+    named = set()
+    for command in commands(DOCS / f"{page}.md"):
+        made = ragtrial(capsys, *command)
+        assert made.code == 0, f"{command}: {made.err}"
+        for option in set(command) & COMPARED[page].keys():
+            assert COMPARED[page][option] in made.out, command
+            named.add(option)
+    assert named == COMPARED[page].keys()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/sweeps.md", "docs/guides/chunk-size.md"])
+def test_a_page_from_which_a_sweep_is_run_names_what_reads_it(page: str) -> None:
+    assert "ragtrial compare --axes" in (ROOT / page).read_text(encoding="utf-8")
+
+
+# data-sets.md
+
+
+def test_the_commands_of_the_page_on_data_sets_run(capsys: Capture) -> None:
+    Path("retrievers.yaml").write_text(
+        "chunker: {kind: document}\nlatency: false\nretrievers:\n  bm25: {kind: bm25, top_k: 10}\n"
+        "  plain: {kind: bm25, top_k: 10, stemmer: none}\n", encoding="utf-8")  # fmt: skip
+    (config,) = fenced(DOCS / "data-sets.md", "yaml")
+    for name, ending in (("scifact", "ing"), ("cranfield", "s")):
+        (Path(name) / "qrels").mkdir(parents=True)
+        rows = [{"_id": f"d{at}", "title": "", "text": f"word{at % 700}{ending} of {at}"} for at in range(70)]
+        asked = [{"_id": f"q{at}", "text": f"word{at} of {at}"} for at in range(20)]
+        Path(name, "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        Path(name, "queries.jsonl").write_text("\n".join(map(json.dumps, asked)), encoding="utf-8")
+        qrels = "".join(f"q{at}\td{at}\t1\n" for at in range(20))
+        Path(name, "qrels", "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{qrels}", encoding="utf-8")
+        Path(f"{name}.yaml").write_text(config.replace("scifact", name), encoding="utf-8")
+    (compare,) = commands(DOCS / "data-sets.md")
+    for command in (["run", "scifact.yaml"], ["run", "cranfield.yaml"], compare):
+        made = ragtrial(capsys, *command)
+        assert made.code == 0, made.err
+    assert "2 data sets are few" in made.out
+
+
+# questions.md
+
+
+def test_the_page_on_questions_says_the_numbers_and_names_of_the_code() -> None:
+    page = (DOCS / "questions.md").read_text(encoding="utf-8")
+    assert f"at most {PASSAGE_SIZE:,} characters" in page
+    assert f"at least {COPIED:.0%} of its content words" in page
+    assert [
+        name for name in (*STYLES, *DRAFT_PLACES, DRAFTED, NOT_REVIEWED, UNANSWERABLE) if f"`{name}`" not in page
+    ] == []
+    options = {name for one in questions.params if isinstance(one, click.Option) for name in one.opts}
+    assert set(re.findall(r"^\| `(--[a-z-]+)`", page, re.MULTILINE)) <= options
+
+
+def test_the_commands_of_the_page_on_questions_run(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    with EndpointDouble(default=DRAFTING) as double:
+        for command in commands(DOCS / "questions.md"):
+            if command[0] == "questions":
+                url = "http://localhost:8000/v1"
+                made = ragtrial(capsys, *(double.url if word == url else word for word in command))
+                assert made.code == 0, made.err
+    assert "next: ragtrial label drafts.json" in made.out
+
+
+# search.md
+
+_SEARCH = (DOCS / "search.md").read_text(encoding="utf-8")
+OVERRIDES = [
+    "search.settings=10",
+    *(f"search.{name}={value}" for name, value in re.findall(r"`(held_out|within|baseline): ([^`]+)`", _SEARCH)),
+    *(f"search={text}" for text in re.findall(r"^```yaml\nsearch: (.*)\n```$", _SEARCH, re.MULTILINE)),
+]
+
+
+@pytest.mark.parametrize("override", OVERRIDES)
+def test_the_config_of_a_search_and_each_option_that_the_page_shows_are_valid(override: str) -> None:
+    config, *_ = fenced(DOCS / "search.md", "yaml")
+    Path("experiment.yaml").write_text(config.replace(", score: false", ""), encoding="utf-8")
+    assert load_config("experiment.yaml", [override]).search
+
+
+# embedding-speed.md
+
+
+def test_the_options_that_embed_faster_are_valid() -> None:
+    page = DOCS / "embedding-speed.md"
+    shown, sweep = map(yaml.safe_load, fenced(page, "yaml"))
+    made = SentenceTransformerEmbedder.model_validate(shown["embedder"])
+    assert made.model_dump(exclude_unset=True) == shown["embedder"]
+    assert list(sweep["sweep"]["matrix"]) == ["embedder.backend, embedder.precision"]
+    for backend, precision in sweep["sweep"]["matrix"]["embedder.backend, embedder.precision"]:
+        assert SentenceTransformerEmbedder(backend=backend, precision=precision).backend == backend
+    for name, values in (("backend", Backend), ("precision", Precision)):
+        (comment,) = re.findall(rf"{name}: \w+ +# (.*)", page.read_text(encoding="utf-8"))
+        assert comment.split(" | ") == list(typing.get_args(values))
+
+
+# sparse-and-late.md
+
+
+def test_the_config_of_the_page_on_sparse_and_late_models_runs(
+    tmp_path: Path, tiny_model: Path, sparse_model: Path, late_model: Path
+) -> None:
+    """With tiny models of the real classes, over a small corpus."""
+    models = {"sentence-transformer": tiny_model, "sparse": sparse_model, "late": late_model, "late_rerank": late_model}
+
+    def local(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        made = {name: local(part) for name, part in value.items()}
+        return {**made, "model": str(models[made["kind"]])} if "model" in made else made
+
+    write_experiment(tmp_path, DOCUMENTS, QUERIES)
+    embedder = {"kind": "sentence-transformer", "model": "tiny"}
+    (block,) = fenced(DOCS / "sparse-and-late.md", "yaml")
+    config = {"embedder": embedder, "latency": False, "store": {"kind": "exact"}, **yaml.safe_load(block)}
+    Path("page.yaml").write_text(yaml.safe_dump(local(config)), encoding="utf-8")
+    report = run_experiment(load_config("page.yaml"))
+    assert {one.name for one in report.settings} == {"dense", "bm25", "splade", "colbert", "reranked", "hybrid"}
+    assert not report.failures
