@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from asked import Bare, T
 from corpora import write_rows
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import Workspace
@@ -15,25 +16,17 @@ from ragtrial.components.interfaces import Candidates, OpenRetriever
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.engines import Index
-from ragtrial.progress import Progress, Silent
-from ragtrial.rankings import Floats
 from ragtrial.records import Question
-
-T = TypeVar("T")
 
 
 @dataclass
-class Shelf:
-    """What a retriever may ask for, but for vectors; ``built`` notes what was asked to be made."""
+class Shelf(Bare):
+    """What BM25 may ask for: chunks, their texts, and a cache; ``built`` notes what was asked to be made."""
 
-    library: Library
-    held: Chunks
-    workspace: Workspace
+    held: Chunks = field(kw_only=True)
+    workspace: Workspace = field(kw_only=True)
     setting: str = "words"
     entry: str = "words"
-    progress: Progress = field(default_factory=Silent)
-    is_fresh: bool = False
     built: list[str] = field(default_factory=list)
 
     def chunks(self) -> Chunks:
@@ -42,26 +35,12 @@ class Shelf:
     def texts(self, units: Chunks | None = None) -> IndexedTexts:
         return IndexedTexts(units or self.held)
 
-    def index(self) -> Index:
-        raise AssertionError("BM25 needs no vectors")
-
-    def embed_queries(self, texts: Sequence[str]) -> Floats:
-        raise AssertionError("BM25 needs no vectors")
-
-    embed_texts = embed_queries
-
     def keep(self, kind: str, parts: Any, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
         def noted(folder: Path) -> None:
             self.built.append(kind)
             build(folder)
 
         return self.workspace.load(kind, fingerprint([kind, parts]), what, noted, read)
-
-    def digest(self, path: Path) -> str:
-        raise AssertionError("BM25 hashes no file")
-
-    def growing(self, kind: str, name: str) -> Path:
-        raise AssertionError("BM25 keeps no answers")
 
 
 def shelf(folder: Path, texts: Mapping[str, str], titles: Mapping[str, str] | None = None) -> Shelf:
@@ -72,7 +51,7 @@ def shelf(folder: Path, texts: Mapping[str, str], titles: Mapping[str, str] | No
     Library.write(corpus, folder / "library")
     library = Library(folder / "library")
     chunks = Chunks.of(library, [(place, 0, len(library.text(place))) for place in range(len(library))])
-    return Shelf(library, chunks, Workspace(folder / "workspace"))
+    return Shelf(library, folder, held=chunks, workspace=Workspace(folder / "workspace"))
 
 
 def opened(materials: Shelf, **options: Any) -> OpenRetriever:

@@ -56,16 +56,17 @@ def metric_of(name: str, threshold: int = 1) -> MetricPart:
     return metric_part(parse_metric(name), EvaluatorOptions(relevance_threshold=threshold))
 
 
-def setting_of(name: str, metric: str, values: Sequence[float | None]) -> SettingPart:
+def setting_of(name: str, metric: str, values: Sequence[float | None], **more: Any) -> SettingPart:
     known = [value for value in values if value is not None]
-    return SettingPart(
-        name=name, fingerprint=name, parameters={}, counts={}, index={}, health=None, audit=None, timings={},
-        latency=None, scores={metric: MeanPart(mean=sum(known) / len(known) if known else None, n=len(known))},
-        per_query=QueryColumns(
-            evaluations={metric: list(values)},
-            short=[False] * len(values), skipped=[False] * len(values), collapsed=[0] * len(values),
-        ),
-    )  # fmt: skip
+    nothing = [False] * len(values)
+    given: dict[str, Any] = {
+        "fingerprint": name, "parameters": {}, "counts": {}, "index": {}, "health": None, "audit": None, "timings": {},
+        "latency": None, "scores": {metric: MeanPart(mean=sum(known) / len(known) if known else None, n=len(known))},
+    }  # fmt: skip
+    columns = QueryColumns(
+        evaluations={metric: list(values)}, short=nothing, skipped=nothing, collapsed=[0] * len(values)
+    )
+    return SettingPart(**{"name": name, "per_query": columns, **given, **more})
 
 
 def changed_queries(report: Report, **changes: Mapping[str, Any]) -> Report:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import contests
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
 from ragtrial.report.model import Report, write_folder
-from ragtrial.report.schema import DatasetPart, MetricPart, QueryColumns, QueryPart, SettingPart
+from ragtrial.report.schema import QueryPart, SettingPart
 
 METRIC = "ndcg@10"
 
@@ -21,13 +22,7 @@ Values = Sequence[float | None] | npt.NDArray[np.float64]
 def setting_of(name: str, values: Values, **more: Any) -> SettingPart:
     """A setting with a value of METRIC for each query q0, q1, ...; None or NaN where the query does not count."""
     known = [None if value is None or np.isnan(value) else float(value) for value in values]
-    nothing = [False] * len(known)
-    columns = QueryColumns(evaluations={METRIC: known}, short=nothing, skipped=nothing, collapsed=[0] * len(known))
-    given: dict[str, Any] = {
-        "fingerprint": name, "parameters": {}, "scores": {}, "counts": {}, "index": {}, "health": None, "audit": None,
-        "timings": {}, "latency": None, **more,
-    }  # fmt: skip
-    return SettingPart(name=name, per_query=columns, **given)
+    return contests.setting_of(name, METRIC, known, **{"scores": {}, **more})
 
 
 def query_of(
@@ -42,23 +37,8 @@ def report_of(settings: Sequence[SettingPart], queries: Sequence[QueryPart] | No
     """A report of ``settings``; without ``queries`` these have neither texts nor labels."""
     count = len(settings[0].per_query.short) if settings else 0
     queries = [query_of(place) for place in range(count)] if queries is None else queries
-    given: dict[str, Any] = {"config": {}, "unit": "document", "run_id": "20260101T000000Z-000000", **more}
-    return Report(
-        schema_version=2,
-        experiment="hand-made",
-        dataset=DatasetPart(
-            documents=1, empty_documents=0, queries=count, documents_fingerprint="d", labels_fingerprint="l"
-        ),
-        primary_metric=METRIC,
-        metrics={METRIC: MetricPart(formula="", family="graded", counted="", source="")},
-        prompt=None,
-        queries=list(queries),
-        settings=list(settings),
-        failures=[],
-        warnings=[],
-        environment={},
-        **given,
-    )
+    given = {"experiment": "hand-made", "run_id": "20260101T000000Z-000000", "unit": "document", **more}
+    return contests.report_of({}, METRIC, settings=list(settings), queries=list(queries), **given)
 
 
 def written(report: Report, folder: Path, texts: Sequence[Mapping[str, Any]]) -> Report:

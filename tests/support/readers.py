@@ -13,7 +13,6 @@ from corpora import write_files
 from foreign_labels import DOCUMENTS as FOREIGN
 from pdf_files import pdf
 from ragtrial.cache.untrusted import load_json
-from ragtrial.comparison.gates import read_expected
 from ragtrial.components.terms import read_stop_words
 from ragtrial.config import load_config
 from ragtrial.config.settings import settings_of
@@ -203,9 +202,6 @@ READERS: Mapping[str, Reader] = {
     "journals": Reader(_answers, _session),
     "overlays": of(
         {"overlay.tsv": b"query-id\tcorpus-id\tscore\nq1\td1\t1\n"}, lambda file: OverlayText.read(file).judged
-    ),
-    "expected": of(
-        {"expected.yaml": b"settings:\n  dense: {ndcg@10: 0.5, recall@5: {value: 1, tolerance: 0.1}}\n"}, read_expected
     ),
     "prefixes": of({"prefixes.jsonl": _text({"doc": "d1", "start": 0, "end": 4, "prefix": "About"})}, read_prefixes),
     "foreign JSON": of({"reply.json": _text({"data": [{"embedding": [0.5, -1e-3], "index": 0}]})}, _foreign_json),

@@ -295,7 +295,7 @@ def test_scifact_is_ranked_as_well_as_published(shared_data: Path, tmp_path: Pat
     Library.write(folder / "corpus.jsonl", tmp_path)
     library = Library(tmp_path)
     chunks = Chunks.of(library, [(place, 0, len(library.text(place))) for place in range(len(library))])
-    held = Shelf(library, chunks, Workspace(tmp_path / "workspace"))
+    held = Shelf(library, tmp_path, held=chunks, workspace=Workspace(tmp_path / "workspace"))
     labelled = beir_labels(folder, "test").labels.queries
     qrels = {query.id: {one.doc: one.relevance for one in query.relevant_docs} for query in labelled}
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut_10"})
