@@ -86,14 +86,6 @@ def test_options_of_a_server_are_refused_without_one(served: ServerStore) -> Non
             type(served).model_validate({"kind": served.kind, **given})
 
 
-@pytest.mark.slow
-def test_a_vector_is_nearest_to_itself(store: Store, tmp_path: Path) -> None:
-    vectors = vectors_of(like_embeddings(200, 24, seed=3))
-    found = found_by(store, vectors, vectors.matrix, 1, tmp_path)
-    np.testing.assert_array_equal(found.codes[:, 0], np.arange(200))
-    np.testing.assert_allclose(found.scores, 0 if store.space == "l2" else 1, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("space", SPACES)
 def test_a_store_that_compares_all_vectors_ranks_as_float64_does(

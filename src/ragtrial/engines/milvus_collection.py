@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from ragtrial.engines.base import IndexUse, Space, failing_as
 from ragtrial.engines.collection import (
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 _SPACES: Mapping[str, Space] = {metric: space for space, metric in METRICS.items()}
 _DYNAMIC = "$meta"
 _VARYING = {"total_rows", "indexed_rows", "pending_index_rows", "state", "index_name", "field_name"}
-_HEEDED_BY = {"ef": "HNSW", "nprobe": "IVF"}
-"""The options of a search, each with the beginning of the names of the indexes that use it."""
 
 _ORDERS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
@@ -61,14 +59,15 @@ class MilvusCollectionOptions(MilvusLogin, NamedCollectionOptions, VectorFieldNa
     engine = "Milvus"
     filter_type = str
     advice_for_low_recall = (
-        "Raise collection.ef or nprobe, as in your program, or build its index with a larger M or efConstruction."
+        "Raise collection.ef, or nprobe in its search, as in your program, or build its index with a larger M or "
+        "efConstruction."
     )
-    advice_for_few_hits = f"Raise collection.nprobe; Milvus never returns more than {MOST_HITS:,} hits."
+    advice_for_few_hits = f"Raise nprobe in collection.search; Milvus never returns more than {MOST_HITS:,} hits."
     advice_for_unused = (
         "Milvus compares all rows of segments with fewer than 1,024 rows, and rows that were not flushed: the scores "
         "are those of exact search."
     )
-    search_options = frozenset({"ef", "nprobe"})
+    search_options = frozenset({"ef", "search"})
     packages: ClassVar[Mapping[str, str]] = {"pymilvus": "milvus", "milvus-lite": "milvus"}
 
     kind: Literal["milvus"]
@@ -85,8 +84,8 @@ class MilvusCollectionOptions(MilvusLogin, NamedCollectionOptions, VectorFieldNa
     """Candidates considered while searching a graph (HNSW), never fewer than the requested hits (default: Milvus's
     own)."""
 
-    nprobe: Annotated[int, Field(ge=1)] | None = None
-    """Lists to search in an index of lists (IVF; default: Milvus's own)."""
+    search: dict[str, JsonValue] = Field(default={})
+    """Milvus's other parameters of a search, like `{nprobe: 8}` for an index of lists."""
 
     timeout: Annotated[float, Field(gt=0)] = 60.0
     """The time limit for a request to a server, in seconds."""
@@ -187,8 +186,8 @@ class MilvusCollection(Collection):
         return [self._item(row) for row in rows], [row[options.vector] for row in rows]
 
     def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[Found]:
-        ef, nprobe = self.options.ef, self.options.nprobe
-        chosen = {"ef": None if ef is None else max(ef, depth), "nprobe": nprobe}
+        ef = self.options.ef
+        parameters = self.options.search if ef is None else {**self.options.search, "ef": max(ef, depth)}
         rows: Any = self._client.search(
             self.options.name,
             list(queries),
@@ -196,7 +195,7 @@ class MilvusCollection(Collection):
             limit=depth,
             filter=self._expression(conditions),
             output_fields=self._wanted,
-            search_params={"params": {name: value for name, value in chosen.items() if value is not None}},
+            search_params={"params": parameters},
             consistency_level="Strong",
             timeout=self.options.seconds,
         )
@@ -239,11 +238,6 @@ class MilvusCollection(Collection):
     def _space(self, metric: str) -> Space:
         if metric not in _SPACES:
             raise InputError(f"{self} compares by {metric}; it must be COSINE, IP or L2.")
-        for name, beginning in _HEEDED_BY.items():
-            if getattr(self.options, name) is not None and not self._kind.startswith(beginning):
-                raise InputError(
-                    f"{self} has the index {self._kind}, which ignores {name} ({beginning} uses it); remove it."
-                )
         return _SPACES[metric]
 
     def _key(self, name: str) -> str | int | None:

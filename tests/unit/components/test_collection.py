@@ -233,14 +233,6 @@ def test_a_query_has_conditions_of_its_own_beside_those_of_the_config(
     assert told == ["prod: queries whose where and where_document let no item of the collection through: 1."]
 
 
-@pytest.mark.slow
-def test_other_conditions_of_a_query_are_another_ranking(tmp_path: Path, server: Mapping[str, Any]) -> None:
-    made = experiment(tmp_path, server)
-    reported(made)
-    made.write_queries([{**QUERIES[0], "where": {"about": "soup"}}, *QUERIES[1:]])
-    assert set(ranked(reported(made))[0]) == {"soup/tomato.md", "soup/leek.md"}
-
-
 def test_characters_come_from_metadata_or_from_the_place_of_the_text(tmp_path: Path, server: Mapping[str, Any]) -> None:
     given = found(experiment(tmp_path / "given", {**server, "start": "from", "end": "to"}))
     begun = found(experiment(tmp_path / "begun", {**server, "start": "from"}))
@@ -287,11 +279,3 @@ def test_headers_are_in_no_report_and_no_fingerprint(
     monkeypatch.setenv("TOKEN", "another")
     assert reported(made).settings[0].fingerprint == report.settings[0].fingerprint
     assert len([name for kind, name in made.stages() if kind == "rankings"]) == 2
-
-
-def test_the_env_file_of_the_working_directory_is_not_read(
-    tmp_path: Path, server: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / ".env").write_text("CHROMA_SERVER_HOST=elsewhere.invalid\nCHROMA_SERVER_HTTP_PORT=1\n")
-    monkeypatch.chdir(tmp_path)
-    assert opened(ChromaCollectionOptions(name="docs", **server), afresh=True).count == len(ITEMS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -353,19 +352,6 @@ def test_two_processes_write_answers_side_by_side(place: Workplace) -> None:
     before = len(asked(place))
     place.search(*(f"{name} {one} " + "long " * 900 for name in "xy" for one in range(200)))
     assert (before, len(asked(place))) == (400, 400)
-
-
-@pytest.mark.slow
-def test_a_killed_process_keeps_what_was_answered(place: Workplace) -> None:
-    kill = "if queries == ['z']: import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    place.write(COUNTED.replace("return", f"{kill}\n    return"))
-    code = f"{IN_PROCESS}place.search('x', 'y', 'z', batch_size=1)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(place.folder)], cwd=Path(__file__).parents[2] / "support", check=False
-    )
-    assert done.returncode == -signal.SIGKILL
-    place.search("y", "x", batch_size=1)
-    assert asked(place) == ["['x'] 10", "['y'] 10", "['z'] 10"]
 
 
 def test_what_was_answered_before_a_failure_is_not_paid_for_again(place: Workplace) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from asked import Workplace, scores, show, workplace
-from ragtrial.errors import ModelNotFoundError, RetrieverError, RunError
+from ragtrial.errors import RetrieverError, RunError
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,6 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
@@ -66,20 +65,10 @@ def vectors(**kwargs):
     return store(**kwargs).as_retriever(search_kwargs={"k": 1})
 
 
-def chain():
-    return vectors() | RunnableLambda(lambda documents: documents[::-1])
-
-
-def scored(queries, top_k):
-    return [store().similarity_search_with_score(query, k=top_k) for query in queries]
-
-
 class Own(BaseRetriever):
     said: str = "rye.md"
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun):
-        if "bad" in query:
-            raise ConnectionError("429 Too Many Requests")
         return [Document(page_content="Rye bread", id=self.said), Document(page_content="", id="soup.md")]
 
 
@@ -196,30 +185,9 @@ def test_a_vector_store_of_langchain_is_asked_for_top_k_chunks_and_they_are_plac
     assert found.facts["unlocated"] == 0
 
 
-def test_pairs_of_langchain_documents_and_scores_are_hits(place: Workplace) -> None:
-    found = place.search(FRIDGE, depth=2, name="lang:scored", document="source")
-    assert show(found) == [["soup.md[16:56]", "oven.md"]]
-    (first, second) = scores(found)[0]
-    assert first is not None
-    assert second is not None
-    assert 1 > first > second > 0
-
-
-def test_a_chain_of_langchain_is_asked_without_a_number(place: Workplace) -> None:
-    assert show(place.search(FRIDGE, name="lang:chain", document="source")) == [["soup.md[16:56]"]]
-
-
 def test_a_retriever_class_of_langchain_is_made_and_an_object_taken_as_it_is(place: Workplace) -> None:
     assert show(place.search("x", name="lang:own")) == [["rye.md[28:37]", "soup.md"]]
     assert show(place.search("x", name="lang:Own", options={"said": "oven.md"})) == [["oven.md", "soup.md"]]
-
-
-def test_an_error_of_langchain_names_the_query(place: Workplace) -> None:
-    with pytest.raises(RetrieverError) as error:
-        place.search("x", "bad", name="lang:own")
-    assert str(error.value) == "lang:own raised ConnectionError for query 'bad': 429 Too Many Requests"
-    found = place.search("x", "bad", name="lang:own", on_error="skip")
-    assert found.skipped.tolist() == [False, True]
 
 
 def test_a_langchain_document_without_an_id_says_what_its_metadata_has(place: Workplace) -> None:
@@ -248,17 +216,6 @@ def test_of_a_text_that_stands_in_several_places_the_one_is_meant_that_the_libra
         "    return [[Document(' Bake rolls.', id='c', metadata={'start_index': at}) for at in (24, 2, -7, None)]]\n"
     )
     assert show(place.search("x")) == [["c[25:36]", "c[0:11]"]]
-
-
-def test_one_document_in_the_place_of_a_list_is_refused(place: Workplace) -> None:
-    place.write(
-        "from langchain_core.documents import Document\n"
-        "class search:\n    def invoke(self, query):\n        return Document(page_content='x', id='rye.md')\n"
-    )
-    with pytest.raises(
-        RetrieverError, match=r"^my_search:search returned Document\(.*\) for query 'x'; it must return a list of doc"
-    ):
-        place.search("x")
 
 
 @pytest.mark.slow
@@ -333,13 +290,3 @@ def test_what_of_haystack_cannot_be_asked_a_text_says_so(
     with pytest.raises(RunError) as error:
         place.search("x", name=name, options=options)
     assert str(error.value) == fault
-
-
-def test_no_library_is_imported_to_recognise_another_s_objects(place: Workplace) -> None:
-    place.write("class search:\n    def retrieve(self, text):\n        return ['rye.md']\n")
-    assert show(place.search("x")) == [["rye.md"]]
-
-
-def test_an_object_takes_no_options(place: Workplace) -> None:
-    with pytest.raises(ModelNotFoundError, match="is an object and takes no `options`"):
-        place.retriever("lang:own", options={"k": 3}).check(place.materials(), [])

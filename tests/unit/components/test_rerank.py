@@ -124,13 +124,6 @@ def test_a_pair_of_exactly_the_length_that_is_read_is_not_truncated(bench: Bench
         assert found.facts["pairs_truncated"] == truncated
 
 
-def test_max_length_cuts_what_the_model_reads(bench: Bench, reranker: Path) -> None:
-    units = documents(bench, "a.txt", "c.txt")
-    short = bench.refined(QUESTIONS[:1], candidates(units, [[0, 1]]), "retrievers.refined.max_length=12")
-    whole = bench.refined(QUESTIONS[:1], candidates(units, [[0, 1]]))
-    assert not np.allclose(short.rankings.scores, whole.rankings.scores)
-
-
 class Watched(Silent):
     """Notes how many pairs are done at each step; stops the program after some."""
 

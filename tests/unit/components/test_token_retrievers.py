@@ -12,11 +12,9 @@ import pytest
 
 from experiments import Experiment, write_experiment
 from ragtrial import run_experiment
-from ragtrial.cache.vectors import VectorCache
 from ragtrial.components.retrievers.token_search import late_matches
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ConfigError, RunError
-from ragtrial.progress import Silent
 from ragtrial.records import Question
 from refining import candidates, rows_of, write_bench
 from small_experiment import ragtrial
@@ -91,38 +89,6 @@ def test_what_was_made_is_not_made_again(kind: str, models: dict[str, Path], tmp
     np.testing.assert_array_equal(again.scores(0), first.scores(0))
     with pytest.raises(RunError, match="cannot be loaded"):
         asked(experiment, kind, ["Something new"], 100, f"retrievers.{kind}.{NOWHERE}")
-
-
-class Stopping(Silent):
-    """Stops the program after some texts are encoded."""
-
-    def __init__(self, most: int) -> None:
-        self.left = most
-        self.is_encoding = False
-
-    def begin(self, stage: str, total: int | None, unit: str) -> None:
-        self.is_encoding = stage.endswith(" vectors")
-
-    def advance(self, count: int) -> None:
-        if not self.is_encoding:
-            return
-        self.left -= count
-        if self.left <= 0:
-            raise KeyboardInterrupt
-
-
-@KINDS
-def test_every_batch_before_a_stop_is_kept(kind: str, models: dict[str, Path], tmp_path: Path) -> None:
-    experiment = kitchen(tmp_path, models)
-    with pytest.raises(KeyboardInterrupt):
-        asked(experiment, kind, QUESTIONS, progress=Stopping(4))
-    (file,) = (experiment.workspace / "tokens").glob("*.sqlite")
-    with VectorCache(file) as cache:
-        assert len(cache) == 4, "d.txt is a.txt again; then batches of two, and the second stopped it"
-    assert not list((experiment.workspace / kind).glob("[!.]*"))
-    assert (
-        asked(experiment, kind, QUESTIONS).rows() == asked(kitchen(tmp_path / "other", models), kind, QUESTIONS).rows()
-    )
 
 
 @KINDS

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from ragtrial.cache.vectors import VectorCache
+from ragtrial.components.batching import TextList
 from ragtrial.components.token_vectors import indexes as module
 from ragtrial.components.token_vectors.indexes import Postings, TokenIndex, maxsim
-from ragtrial.components.token_vectors.vectors import TokenVectors
+from ragtrial.components.token_vectors.vectors import TokenEncoder, TokenVectors
 from ragtrial.rankings import PADDING, Rankings
 from token_models import terms, tokens
 
@@ -139,3 +141,19 @@ def test_packed_vectors_are_what_they_were() -> None:
         np.testing.assert_array_equal(back.ids, one.ids)
         np.testing.assert_array_equal(back.vectors, one.vectors)
         assert back.vectors.shape == one.vectors.shape
+
+
+def test_every_batch_before_a_stop_is_kept_and_equal_texts_are_encoded_once(tmp_path: Path) -> None:
+    encoded: list[str] = []
+
+    def encode(texts: Sequence[str], _task: str) -> list[TokenVectors]:
+        if len(encoded) == 4:
+            raise KeyboardInterrupt
+        encoded.extend(texts)
+        return [terms(t1=1)] * len(texts)
+
+    file = tmp_path / "tokens.sqlite"
+    with pytest.raises(KeyboardInterrupt):
+        TokenEncoder(lambda: encode, 2, file, "tokens").fill(TextList([*"abcaaadef"]), "document")
+    with VectorCache(file) as cache:
+        assert len(cache) == len(set(encoded)) == 4
