@@ -48,7 +48,7 @@ def command(
     elif target.suffix.lower() not in (".html", ".htm"):
         message = "a page is written as .html; with --plot NAME, a plot as .svg or .png."
         raise InputError(Fault(str(target), message=message))
-    inputs = compared.contest(may_be_one=plot is None, may_be_unlabelled=judge is not None)
+    inputs = compared.contest(may_be_one=plot is None, may_be_unlabelled=plot is None or judge is not None)
     inputs, aim = compared.aim(inputs, judge)
     if plot is None:
         content = page.page(inputs, aim)

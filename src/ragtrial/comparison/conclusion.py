@@ -289,7 +289,8 @@ class _Conclusion:
                 action="add another setting to the config, to compare it with", command="ragtrial list retrievers"
             )
         if self.kind == "no ranking yet":
-            return self._label(f"label at least {counted(LEAST_SCORED - self.scored, 'more question')}")
+            noun = "more question" if self.scored else "question"
+            return self._label(f"label at least {counted(LEAST_SCORED - self.scored, noun)}")
         if not self.unclear:
             return None
         action = f"label the hits that could change this{self.commands.about_config}"

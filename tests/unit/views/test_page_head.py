@@ -104,6 +104,37 @@ def test_under_unit_span_the_scores_within_the_budget_are_beside_those_at_k(
     assert f">{budget.scores['recall'].mean:.3f}<" in row
 
 
+def test_without_labels_it_says_so_and_compares_nothing(tmp_path: Path) -> None:
+    unlabelled = [{**query, "relevant_docs": []} for query in QUERIES]
+    report = run_experiment(write_experiment(tmp_path, queries=unlabelled, retrievers=RETRIEVERS).config())
+    contest = input_of([str(report.folder)], may_be_unlabelled=True)
+    text = page(contest, options_of(contest)).decode()
+    assert "4 questions searched, none scored: no question has a label that counts" in text
+    assert "Label at least 10 questions" in text
+    for absent in ('id="plot"', 'id="failing"', "<b>Scores</b>", "<b>Comparisons</b>", "no label and count", "Too few"):
+        assert absent not in text
+
+
+def test_passages_have_their_length_beside_the_score_and_no_share_of_labels(tmp_path: Path) -> None:
+    """A chunker that keeps whole documents finds every passage, at the price of long contexts."""
+    quoted = [
+        {**one, "relevant_docs": [{**label, "quote": DOCUMENTS[label["doc"]][:30]} for label in one["relevant_docs"]]}
+        for one in QUERIES
+    ]
+    long = {"kind": "bm25", "top_k": 3, "chunker": {"kind": "document"}}
+    made = write_experiment(tmp_path, queries=quoted, retrievers={"long": long, "words": RETRIEVERS["words"]},
+                            evaluators={"unit": "span"})  # fmt: skip
+    report = run_experiment(made.config())
+    contest = input_of([str(report.folder)])
+    text = page(contest, options_of(contest)).decode()
+    head, _, rows = text.partition('<section id="plot">')[2].partition("<tbody>")
+    assert "characters in the first 3" in head
+    assert "first hits labelled" not in head
+    costs = {setting.name: setting.cost("characters@3") for setting in report.settings}
+    assert all(f">{cost:,.0f}</td>" in rows for cost in costs.values() if cost)
+    assert "Text without a label counts as not relevant." in text
+
+
 def test_of_very_many_queries_the_page_shows_a_random_sample_and_says_so(
     report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,11 +43,13 @@ class Failing:
 def failing_questions(contest: ComparisonInput, found: FoundHits, setting: str) -> list[Failing]:
     """The questions with the lowest values of ``setting``. Ties go to questions on which most settings fail.
 
-    ``found`` are the hits of the same settings and questions. Questions with the best value are left out.
+    ``found`` are the hits of the same settings and questions. Questions with the best value, and
+    those without an answer, are left out.
     """
     place, sign = contest.place(setting), contest.sign(contest.primary)
     values = sign * contest.scores(contest.primary).values
-    counted = np.flatnonzero(~np.isnan(values[place]) & (values[place] < np.nanmax(values, initial=-np.inf)))
+    can_fail = [any(label.relevance > 0 for label in query.relevant_docs) for query in contest.queries]
+    counted = np.flatnonzero(can_fail & ~np.isnan(values[place]) & (values[place] < np.nanmax(values, initial=-np.inf)))
     order = counted[np.lexsort([np.nansum(values[:, counted], axis=0), values[place, counted]])][:MOST].tolist()
     wanted = {name for row in order for name in _chunks(found, contest.queries[row], row, place)}
     texts: dict[str, Row] = {}
@@ -118,6 +120,8 @@ def _ranks(names: Sequence[str], ranks: Sequence[int | None], k: int | None) -> 
     have = [f"{name} #{rank}" for name, rank in zip(names, ranks, strict=True) if rank is not None]
     missing = [name for name, rank in zip(names, ranks, strict=True) if rank is None]
     within = f"the first {k}" if k else "the hits"
+    if len(names) == 1 and not have:
+        return f"This answer is not in {within}."
     if not have:
         return f"This answer is in {within} of no setting."
     rest = f"; not in {within} of {listed(missing, 5)}" if missing else ""

@@ -219,10 +219,14 @@ def _report_of(contest: ComparisonInput, name: str) -> Report:
 def _caveats(analysis: Analysis, contest: ComparisonInput) -> list[str]:
     """The share of hits without a label, if there are any, and the sentences of a judge."""
     lines = list(analysis.judge.sentences) if analysis.judge else []
-    shares = {one.name: judged_share(one, contest.primary) for one in contest.settings}
-    unlabelled = [1 - share for share in shares.values() if share is not None]
+    shares = [judged_share(one, contest.primary) for one in contest.settings]
+    unlabelled = [1 - share for share in shares if share is not None]
     k = parse_metric(contest.primary).k
-    if contest.report.unit == "document" and unlabelled and round(100 * max(unlabelled)):
+    if not analysis.conclusion.scored.scored:
+        return lines
+    if contest.report.unit == "span":
+        lines.append("Text without a label counts as not relevant.")
+    elif round(100 * max(unlabelled, default=0.0)):
         first = f"the first {k} hits" if k else "the hits"
         could = ", and labels could change this" if analysis.conclusion.depends_on_unjudged else ""
         lines.append(f"{_ends(unlabelled, '{:.0%}')} of {first} have no label and count as not relevant{could}.")
@@ -258,7 +262,8 @@ def highest_line(means: Table) -> str:
             names = [name for value, name in values if value == wanted]
             if 0 < len(names) < len(means.rows):
                 best.setdefault(" and ".join(names), []).append(column.title)
-    return "; ".join(f"{name} is best by {', '.join(titles)}" for name, titles in list(best.items())[:3])
+    verbs = {name: "are" if " and " in name else "is" for name in best}
+    return "; ".join(f"{name} {verbs[name]} best by {', '.join(titles)}" for name, titles in list(best.items())[:3])
 
 
 def _sample(contest: ComparisonInput) -> ComparisonInput:

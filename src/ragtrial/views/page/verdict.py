@@ -39,7 +39,7 @@ _BADGES: Mapping[ConclusionKind, tuple[str, str]] = {
     "leading": ("Leading", "leading"),
     "nothing shown": ("Nothing shown", "nothing"),
     "no ranking yet": ("Too few questions", "few"),
-    "baseline": ("Against a baseline", "few"),
+    "baseline": ("Against {baseline}", "few"),
     "two runs": ("Two runs", "few"),
 }
 """The badge of a conclusion and the class of its look."""
@@ -80,10 +80,14 @@ def verdict_of(analysis: Analysis, effects: Plot | None) -> Verdict:
     """
     conclusion = analysis.conclusion
     badge, look = _BADGES.get(conclusion.kind, ("", ""))
+    badge = badge.format(baseline=conclusion.baseline)
     better = [row for row in effects.rows if row.mark in ("good", "worse")] if effects else []
     if conclusion.kind == "nothing shown" and better:
         badge = "No best setting"
     heads = conclusion.sentences[: -1 - len(conclusion.lines)]
+    if not conclusion.scored.scored:
+        searched = counted(analysis.queries, "question")
+        badge, heads = "", [f"{searched} searched, none scored: no question has a label that counts"]
     heads[0] = heads[0].removeprefix(f"{badge}: ").removeprefix("Baseline: ")
     said, rivals = [_line(analysis, line) for line in conclusion.lines], ""
     if conclusion.kind == "two runs":
@@ -226,19 +230,19 @@ def plot_of(contest: ComparisonInput, analysis: Analysis, ranked: Sequence[str])
     if not conclusion.scored.scored:
         return None
     parts = {part.setting: part for part in _parts(analysis)}
-    names = [name for name in ranked if not contest.are_pairs_by_name or name in parts]
+    ordered = contest.names if conclusion.kind == "no ranking yet" else ranked
+    names = [name for name in ordered if not contest.are_pairs_by_name or name in parts]
     settings = [contest.settings[contest.place(name)] for name in names]
     options, shared = _options(settings)
-    costs = [setting.part.cost(f"tokens@{parse_metric(conclusion.metric).k}") for setting in settings]
-    tokens = [cost for cost in costs if cost is not None]
-    has_cost = len(tokens) == len(costs) and max(tokens, default=0.0) >= _WORTH_A_COLUMN * min(tokens, default=1.0)
+    unit, costs = _context_costs(settings, parse_metric(conclusion.metric).k)
+    has_cost = bool(costs) and max(costs) >= _WORTH_A_COLUMN * min(costs)
+    shown_costs = [f"{cost:,.0f}" for cost in costs] if has_cost else [""] * len(settings)
     rows = [
         replace(
-            _row(contest, analysis, setting, parts.get(setting.name), digits),
-            words=words, options=values, cost=f"{cost:,.0f}" if cost is not None and has_cost else "",
+            _row(contest, analysis, setting, parts.get(setting.name), digits), words=words, options=values, cost=cost
         )
-        for setting, (words, values), cost in zip(settings, _words(settings, options), costs, strict=True)
-    ]  # fmt: skip
+        for setting, (words, values), cost in zip(settings, _words(settings, options), shown_costs, strict=True)
+    ]
     shown = [row for place, row in enumerate(rows) if place < _FIRST_ROWS or row.mark in ("good", "worse", "same")]
     shown = rows if len(rows) <= MOST_ROWS else shown
     ends = [end for row in shown for ends in (row.interval, row.scenario) for end in ends or ()]
@@ -262,7 +266,7 @@ def plot_of(contest: ComparisonInput, analysis: Analysis, ranked: Sequence[str])
         options=[option_name(name) for name in options] if is_low else [],
         counts=f"finds an answer in the first {k}" if k else "",
         metric=conclusion.metric,
-        cost=f"tokens in the first {k or parse_metric(conclusion.metric).k}" if any(row.cost for row in rows) else "",
+        cost=f"{unit} in the first {k or parse_metric(conclusion.metric).k}" if has_cost else "",
         about=about,
         axis=axis,
         margin=0.0 if is_of_means else analysis.procedure.margin,
@@ -270,6 +274,17 @@ def plot_of(contest: ComparisonInput, analysis: Analysis, ranked: Sequence[str])
         left_out=len(rows) - len(shown),
         notes=[f"{selection.sentence}."] if selection and selection.corrected is not None else [],
     )
+
+
+def _context_costs(settings: Sequence[ComparedSetting], k: int | None) -> tuple[str, list[float]]:
+    """The length of the first ``k`` hits of each setting, in tokens or else in characters; empty where it is not known
+    of all.
+    """
+    for unit in ("tokens", "characters"):
+        costs = [setting.part.cost(f"{unit}@{k}") for setting in settings]
+        if known := [cost for cost in costs if cost is not None]:
+            return unit, known if len(known) == len(costs) else []
+    return "", []
 
 
 def _parts(analysis: Analysis) -> Iterator[ComparisonPart]:
@@ -286,12 +301,17 @@ def _row(
 ) -> Row:
     conclusion = analysis.conclusion
     mean = setting.part.scores.get(conclusion.metric)
+    estimates: dict[str, float | None] = {}
+    if analysis.judge:
+        for own in _parts(analysis):
+            estimates |= {own.setting: own.mean, own.baseline: own.mean_baseline}
+    value = estimates.get(setting.name, mean.mean if mean else None)
     judged = judged_share(setting, conclusion.metric) if contest.report.unit == "document" else None
     counts = conclusion.found.by_setting.get(setting.name) if conclusion.found else None
     row = Row(
         setting.name,
         counts="" if counts is None or not conclusion.found else f"{counts:,} of {conclusion.found.questions:,}",
-        mean="-" if mean is None or mean.mean is None else f"{mean.mean:.{digits}f}",
+        mean="-" if value is None else f"{value:.{digits}f}",
         judged=None if judged is None else round(100 * judged),
     )
     if conclusion.kind in _UNCOMPARED:
@@ -299,7 +319,7 @@ def _row(
         is_known = conclusion.kind == "one setting"
         ends = mean_interval(values[values == values], 0.05, conclusion.metric) if is_known else None
         said = f"mean {row.mean}" + (f", 95% CI {ends[0]:.{digits}f} to {ends[1]:.{digits}f}" if ends else "")
-        return replace(row, difference=mean.mean if mean else None, interval=ends, said=said)
+        return replace(row, difference=value, interval=ends, said=said)
     if part is not None:
         return _compared(row, analysis, part)
     if setting.name not in (*conclusion.top, analysis.procedure.baseline):

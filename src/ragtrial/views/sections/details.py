@@ -316,11 +316,10 @@ class CostsView(View[TradeoffsPart]):
     def page(self, given: ViewInput) -> PageSection | None:
         part = self.of(given.analysis)
         table = tradeoff_table(part) if part else None
-        return (
-            PageSection("Costs", [("Quality and costs; * no other setting is as good and as cheap", table)])
-            if table and table.rows
-            else None
-        )
+        if table is None or not table.rows:
+            return None
+        star = "; * no other setting is as good and as cheap" if len(table.rows) > 1 else ""
+        return PageSection("Costs", [(f"Quality and costs{star}", table)])
 
 
 def tradeoff_table(tradeoffs: TradeoffsPart) -> Table:

@@ -5,6 +5,7 @@ function options(select, chosen, labels, changed) {
 }
 function controls() {
   options(document.getElementById("choose-metric"), state.m, summary.metrics.map(({ name }) => name), (place) => change(() => { state.m = place; }));
+  document.getElementById("choose-order").parentElement.hidden = names.length < 2;
   options(document.getElementById("choose-order"), ORDERS.findIndex(([name]) => name === state.o), ORDERS.map(([, label]) => label), (place) => change(() => { state.o = ORDERS[place][0]; }));
   const search = document.getElementById("query-search");
   if (search.value !== state.s) search.value = state.s;

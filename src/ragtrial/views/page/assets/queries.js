@@ -59,7 +59,7 @@ function listQueries() {
   const metric = summary.metrics[state.m].name;
   const head = isWide()
     ? [made("span", {}, `the darker, the better its ${metric}; empty: 0`), made("span", {}, `${names.length} settings, as above from left`), made("span", {}, metric), made("span", {}, "no answer")]
-    : [made("span", {}, `${metric} (bar)${summary.k ? ", and the rank of the first answer (#)" : ""}; bold: best`), ...summary.order.map((setting) => made("b", {}, plain(names[setting])))];
+    : [made("span", {}, `${metric} (bar)${summary.k ? ", and the rank of the first answer (#)" : ""}${names.length > 1 ? "; bold: best" : ""}`), ...summary.order.map((setting) => made("b", {}, plain(names[setting])))];
   document.getElementById("query-head").replaceChildren(...head);
   document.getElementById("query-rows").replaceChildren(...listed.slice(0, visible).map(queryRow));
   document.getElementById("query-count").textContent = plural(listed.length, "question");
