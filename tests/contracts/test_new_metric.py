@@ -32,7 +32,7 @@ def halved_recall() -> Iterator[None]:
     @metric(
         "order_unaware", "relevant", "relevant hits in the first k / 2R", "a test", aliases=("half",),
         prefers="relevant", standard=True, columns={"document": 0},
-        structure=HitCount(lambda _metric, relevant, _: 2 * relevant),
+        structure=HitCount(lambda _metric, relevant: 2 * relevant),
         denominator="2R",
         elsewhere={"nobody": "HR@{k}"},
     )  # fmt: skip

@@ -51,7 +51,7 @@ def test_moving_a_better_document_up_past_a_worse_one_never_lowers_a_score(
     before, after = (case.graded() for case in promotion)
     for name in ("rr", "ap", "capped_ap", "rbp(p=0.8)", "dcg", "ndcg", "ndcg(gain=exp)", "err", "capped_recall"):
         assert (scores(f"{name}@{k}", after) >= scores(f"{name}@{k}", before) - TINY).all(), name
-    for name in ("bpref", "r_precision", "set_f"):
+    for name in ("bpref", "r_precision"):
         assert (scores(name, after) >= scores(name, before) - TINY).all(), name
     for name in ("precision", "recall", "hit_rate", "f1"):
         assert (scores(f"{name}@{k}", after) >= scores(f"{name}@{k}", before) - TINY).all(), name

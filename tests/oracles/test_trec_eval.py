@@ -14,7 +14,7 @@ from trec_scenarios import Labels, Scored, graded_as_trec_eval_does, tied_runs
 
 CUTS = (1, 2, 3, 5, 7, 10, 20)
 CUT = ("P", "recall", "ndcg_cut", "map_cut", "success", "relative_P")
-UNCUT = ("map", "ndcg", "recip_rank", "Rprec", "bpref", "infAP", "set_P", "set_recall", "set_F")
+UNCUT = ("map", "ndcg", "recip_rank", "Rprec", "bpref", "infAP")
 GAINS = {"ndcg.1=3,2=9,4=4": {1: 3, 2: 9}, "ndcg.1=0,3=7": {1: 0, 3: 7}, "ndcg.0=1,2=5": {0: 1, 2: 5}}
 
 
@@ -63,19 +63,6 @@ def test_gains_given_for_grades_agree_with_labels_that_have_these_gains_as_grade
     for ours, name in ((whole, "ndcg"), (whole.at(3), "ndcg_cut_3")):
         expected = [theirs[query][name] if query in theirs else 0.0 for query in qrels]
         np.testing.assert_allclose(scores(ours, graded), expected, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("beta_squared", [0.25, 2.0, 4.0])
-@given(case=tied_runs())
-def test_the_weight_of_set_f_agrees(
-    beta_squared: float, case: tuple[dict[str, dict[str, int]], dict[str, dict[str, float]]]
-) -> None:
-    qrels, run = case
-    theirs = of_trec_eval(qrels, run, {f"set_F.{beta_squared}"}, 1)
-    values = scores(f"set_F.{beta_squared}", graded_as_trec_eval_does(qrels, run))
-    for query, value in zip(qrels, values, strict=True):
-        (expected,) = theirs[query].values() if query in theirs else (0.0,)
-        assert value == pytest.approx(expected, abs=1e-9)
 
 
 def test_measures_agree_on_long_rankings_of_many_topics() -> None:

@@ -242,15 +242,15 @@ class GainShare:
     relevant: int
     ideal: float
 
-    def at(self, doc: str, rank: int, length: int) -> float:
-        """The contribution of a document at a rank, counted from 1, of a ranking of ``length`` hits."""
+    def at(self, doc: str, rank: int) -> float:
+        """The contribution of a document at a rank, counted from 1."""
         gain, structure = self.gains.get(doc), self.metric.definition.structure
         if not gain or (self.metric.k is not None and rank > self.metric.k):
             return 0.0
         if isinstance(structure, WeightedSum):
             return gain * float(structure.weight(self.metric, np.array([rank]))[0]) / self.ideal
         if isinstance(structure, HitCount):
-            return float(structure.value(self.metric, *np.array([[gain], [self.relevant], [length]]))[0])
+            return float(structure.value(self.metric, *np.array([[gain], [self.relevant]]))[0])
         raise TypeError(f"{self.metric} is no sum over documents")
 
 

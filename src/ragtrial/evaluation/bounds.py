@@ -183,8 +183,8 @@ def _ends(metric: Metric, graded: GradedRankings) -> tuple[Scores | float, Score
         open_above = shown - graded.count(known & graded.within(k))
         found, relevant = graded.count(graded.relevant & graded.within(k)), graded.relevant_counts
         open_below = graded.lengths - graded.count(known) - open_above
-        low = structure.value(metric, found, relevant + open_below, graded.lengths)
-        return low, structure.value(metric, found + open_above, relevant + open_above, graded.lengths)
+        low = structure.value(metric, found, relevant + open_below)
+        return low, structure.value(metric, found + open_above, relevant + open_above)
     if isinstance(structure, FirstHit):
         # The first unjudged hit is where the ranks of the others cease to be 1, 2, 3, ...
         first = graded.count(known & (graded.ranks == graded.so_far(known))) + 1

@@ -89,8 +89,6 @@ WORKED: list[tuple[Labels, Rows]] = [
     (
         ONE_AND_TWO,
         [
-            ("set_f(beta=2)", "n1 r1 x y r2", 5 * (2 / 5) * (2 / 3) / (4 * (2 / 5) + 2 / 3)),
-            ("set_recall(rel=2)", "n1 r1 x y r2", 1),
             ("capped_recall@1", "r1 x", 1),
             ("capped_recall@20", "r1 x r2", 2 / 3),
             ("capped_ap@1", "r1 x r2", 1),

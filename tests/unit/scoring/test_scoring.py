@@ -28,7 +28,7 @@ Grades = dict[str, dict[str, int]]
 SAME = {
     "map": "ap", "ndcg": "ndcg", "recip_rank": "rr", "Rprec": "r_precision", "bpref": "bpref", "P_5": "precision@5",
     "recall_5": "recall@5", "ndcg_cut_5": "ndcg@5", "map_cut_5": "ap@5", "success_5": "hit_rate@5",
-    "set_P": "set_precision", "set_recall": "set_recall", "infAP": "infap",
+    "infAP": "infap",
 }  # fmt: skip
 """trec_eval's measures and ours."""
 

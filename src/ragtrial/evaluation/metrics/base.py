@@ -18,17 +18,16 @@ from ragtrial.registry import Registry
 
 @dataclass(frozen=True)
 class HitCount:
-    """The value is the number of relevant hits in the first k over a divisor, which R or the number of hits may change.
+    """The value is the number of relevant hits in the first k over a divisor, which R may change.
 
-    ``divisor`` takes the metric, R, and the number of hits, as arrays. It rises with R, by at most 1 for each relevant
-    document, or stays.
+    ``divisor`` takes the metric and R, an array. It rises with R, by at most 1 for each relevant document, or stays.
     """
 
-    divisor: Callable[[Metric, Counts, Counts], npt.NDArray[Any]]
+    divisor: Callable[[Metric, Counts], npt.NDArray[Any]]
 
-    def value(self, metric: Metric, found: Counts, relevant: Counts, hits: Counts) -> Scores:
-        """The score of rankings with ``found`` relevant hits in the first k; the three in one shape."""
-        return np.minimum(ratio(found, self.divisor(metric, relevant, hits)), 1.0)  # divisors are rounded
+    def value(self, metric: Metric, found: Counts, relevant: Counts) -> Scores:
+        """The score of rankings with ``found`` relevant hits in the first k; both in one shape."""
+        return np.minimum(ratio(found, self.divisor(metric, relevant)), 1.0)  # divisors are rounded
 
 
 @dataclass(frozen=True)
@@ -132,15 +131,12 @@ _JUDGED_ONLY = MetricParameter(default=False)
 class Alias:
     """Another tool's name for the same number, in small letters and with ``_`` for ``-``.
 
-    ``sets`` are the parameters that the name implies. ``cut`` states if a cutoff follows the name, ``takes`` names the
-    parameter of a number that is no cutoff, and ``translated`` is the type of that number here.
+    ``sets`` are the parameters that the name implies. ``cut`` states if a cutoff follows the name.
     """
 
     name: str
     sets: Mapping[str, Value] = field(default_factory=dict)
     cut: Cut = "optional"
-    takes: str = ""
-    translated: Callable[[float], float] = float
 
 
 @dataclass(frozen=True)

@@ -90,9 +90,8 @@ def _same_as(metric: Metric) -> Iterator[tuple[str, str]]:
     if given.get("gain") == "exp":
         spellings = {} if uncut else definition.exponential
     values = {key: str(value) for key, value in given.items()}
-    beta = float(given.get("beta", 1.0))
     for tool, spelling in spellings.items():
-        filled = spelling.format(k=metric.k or "k", beta_squared=f"{beta * beta:g}", **values)
+        filled = spelling.format(k=metric.k or "k", **values)
         if "rel" not in given:
             yield tool, filled
         elif tool == "trec_eval":

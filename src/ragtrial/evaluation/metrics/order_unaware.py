@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from math import sqrt
-from typing import cast
-
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
@@ -12,8 +9,6 @@ from ragtrial.evaluation.metrics.base import (
     Alias,
     FirstHit,
     HitCount,
-    Metric,
-    MetricParameter,
     metric,
     ratio,
 )
@@ -22,12 +17,6 @@ from ragtrial.rankings import Counts
 
 _MANNING = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8"
 _R = "R, the relevant documents of the query, retrieved or not"
-_WHOLE = "the whole ranking counts: its depth decides as much as its quality"
-
-
-def _divisor_of_f(metric: Metric, relevant: Counts, hits: Counts) -> Scores:
-    weight = cast("float", metric.value_of("beta")) ** 2
-    return np.asarray((hits + weight * relevant) / (1 + weight))
 
 
 class OrderUnawareMetrics(CharacterMetrics):
@@ -41,7 +30,7 @@ class OrderUnawareMetrics(CharacterMetrics):
         spans="chunks among the first k that overlap a relevant passage / k",
         aliases=("p", "prec"),
         prefers="relevant", standard=True, divides_by_k=True, columns={"document": 3, "span": 8},
-        structure=HitCount(lambda metric, *_: np.array(metric.k)),
+        structure=HitCount(lambda metric, _: np.array(metric.k)),
         denominator="k, even where fewer were retrieved",
         edges=("with R < k even a perfect ranking scores R / k",),
         elsewhere={
@@ -62,7 +51,7 @@ class OrderUnawareMetrics(CharacterMetrics):
         f"{_MANNING}.4", aliases=("r",),
         spans="relevant passages found in the first k chunks / R, the relevant passages of the query",
         prefers="relevant", standard=True, columns={"document": 2, "span": 2},
-        structure=HitCount(lambda _metric, relevant, _: relevant),
+        structure=HitCount(lambda _metric, relevant: relevant),
         denominator=_R,
         edges=("with R > k even a perfect ranking scores k / R; capped_recall@k divides by min(k, R)",),
         elsewhere={
@@ -83,7 +72,7 @@ class OrderUnawareMetrics(CharacterMetrics):
         "Thakur et al. 2021, BEIR, appendix; trec_eval's relative_P_k",
         aliases=(Alias("relative_p", cut="required"), Alias("r_cap", cut="required")),
         prefers="relevant",
-        structure=HitCount(lambda metric, relevant, _: np.minimum(relevant, metric.k or 1)),
+        structure=HitCount(lambda metric, relevant: np.minimum(relevant, metric.k or 1)),
         denominator="the most relevant hits that the first k can hold",
         elsewhere={"trec_eval": "relative_P_{k}", "BEIR": "R_cap@{k}"},
         unlike=("BEIR's R_cap breaks off at a query without relevant documents; here it has no value",),
@@ -100,7 +89,7 @@ class OrderUnawareMetrics(CharacterMetrics):
         "van Rijsbergen 1979, Information Retrieval, chapter 7", aliases=("f", "f_score", "f1_score"),
         spans="2 x precision@k x recall@k / (precision@k + recall@k), precision of chunks and recall of passages",
         prefers="relevant", standard=True, divides_by_k=True,
-        structure=HitCount(lambda metric, relevant, _: (relevant + (metric.k or 1)) / 2),
+        structure=HitCount(lambda metric, relevant: (relevant + (metric.k or 1)) / 2),
         denominator="k + R",
         edges=("equal to 2 x relevant hits / (k + R), where documents are found",),
         elsewhere={"ranx": "f1@{k}"},
@@ -130,60 +119,6 @@ class OrderUnawareMetrics(CharacterMetrics):
     def hit_rate(self, k: int) -> Scores:
         """1 where any of the first ``k`` hits is relevant, else 0; trec_eval's success_k."""
         return np.minimum(self._found(k), 1.0)
-
-    @metric(
-        "order_unaware", "relevant", "relevant hits / hits", f"{_MANNING}.3", cut="none", aliases=("set_p", "setp"),
-        prefers="relevant", structure=HitCount(lambda _metric, _relevant, hits: hits),
-        denominator="the hits there are", edges=(_WHOLE, "0 where nothing was retrieved"),
-        elsewhere={"trec_eval": "set_P", "ir_measures": "SetP", "ranx": "precision"},
-    )  # fmt: skip
-    def set_precision(self) -> Scores:
-        """Share of all hits that are relevant; trec_eval's set_P.
-
-        Source: Manning, Raghavan & Schuetze 2008, section 8.3.
-        """
-        return ratio(self._found(None), self._graded.lengths)
-
-    @metric(
-        "order_unaware", "relevant", "relevant hits / R, the relevant documents of the query", f"{_MANNING}.3",
-        cut="none", aliases=("setr", Alias("document_recall_multi_hit", cut="none")),
-        prefers="relevant", structure=HitCount(lambda _metric, relevant, _: relevant),
-        denominator=_R, edges=(_WHOLE,),
-        elsewhere={
-            "trec_eval": "set_recall", "ir_measures": "SetR", "ranx": "recall",
-            "Haystack": "DocumentRecallEvaluator(mode=multi_hit)",
-        },
-    )  # fmt: skip
-    def set_recall(self) -> Scores:
-        """Share of the query's relevant documents that were retrieved at all; trec_eval's set_recall.
-
-        Source: Manning, Raghavan & Schuetze 2008, section 8.3.
-        """
-        return ratio(self._found(None), self._graded.relevant_counts)
-
-    @metric(
-        "order_unaware", "relevant",
-        "(1 + beta^2) x precision x recall / (beta^2 x precision + recall), of all hits",
-        "van Rijsbergen 1979, Information Retrieval, chapter 7; Chinchor 1992, MUC-4 Evaluation Metrics",
-        cut="none", parameters={"beta": MetricParameter(1.0, 0, 1000)},
-        aliases=(
-            Alias("set_f", cut="none", takes="beta", translated=sqrt),
-            Alias("setf", cut="none", takes="beta", translated=sqrt),
-        ),
-        prefers="relevant", structure=HitCount(_divisor_of_f),
-        denominator="hits + beta^2 x R",
-        edges=(_WHOLE, "recall counts beta times as much as precision"),
-        elsewhere={"trec_eval": "set_F.{beta_squared}", "ir_measures": "SetF(beta={beta_squared})"},
-        unlike=("the parameter of trec_eval and ir_measures is beta squared: their 2 is F with beta 1.41 here",),
-    )  # fmt: skip
-    def set_f(self, beta: float = 1.0) -> Scores:
-        """Weighted harmonic mean of the precision and the recall of all hits; recall counts ``beta`` times as much.
-
-        trec_eval's set_F takes ``beta`` squared. Source: van Rijsbergen 1979, chapter 7.
-        """
-        graded, weight = self._graded, beta * beta
-        found = self._found(None)
-        return ratio((1 + weight) * found, np.where(found > 0, graded.lengths + weight * graded.relevant_counts, 0))
 
     def _found(self, k: int | None) -> Counts:
         """Relevant documents among the first ``k`` hits, shape (queries,)."""

@@ -29,7 +29,7 @@ _SPELLING = re.compile(
 _DISCOUNTS = {"log2": "linear", "exp-log2": "exp"}
 """ir_measures' dcg, which names the gain together with the discount."""
 
-_HAYSTACK = "Haystack's mode single_hit is 1 where anything relevant was retrieved, its mode multi_hit is set_recall"
+_HAYSTACK = "Haystack's mode single_hit is 1 where anything relevant was retrieved, its mode multi_hit is recall"
 _ELSEWHERE_ONLY = {
     "hits": "ranx counts relevant hits with it; hit_rate@k says whether there is one, recall@k how many of all",
     "hole": "BEIR counts hits judged for no query at all; unjudged@k counts those not judged for the query itself",
@@ -53,13 +53,11 @@ def parse_metric(text: str) -> Metric:
         found[part] or found[f"other_{part}"] for part in ("name", "inside", "between", "number")
     )
     definition, alias = _meant(name, text)
-    given, gains = _inside(definition, alias, inside or "", text)
+    given, gains = _inside(definition, inside or "", text)
     k = None
-    if number and alias.takes and between != "@":
-        given[alias.takes] = _value(definition, alias, alias.takes, number, text, translate=True)
-    elif number and between == "." and "p" in definition.parameters:
+    if number and between == "." and "p" in definition.parameters:
         raise MetricError(f"{text!r} may mean p or k; write {definition.name}(p=0.8), or {definition.name}@10.")
-    elif number:
+    if number:
         if not re.fullmatch(r"0*[1-9][0-9]{0,6}", number) or int(number) > MOST_K:
             raise MetricError(f"{text[:60]!r}: k is {number[:60]!r}; it must be a whole number from 1 to {MOST_K:,}.")
         k = int(number)
@@ -114,7 +112,7 @@ def _meant(name: str, text: str) -> tuple[Definition, Alias]:
     return known[folded]
 
 
-def _inside(definition: Definition, alias: Alias, inside: str, text: str) -> tuple[dict[str, Value], dict[int, float]]:
+def _inside(definition: Definition, inside: str, text: str) -> tuple[dict[str, Value], dict[int, float]]:
     """The parameters and the gains of grades that are in the brackets."""
     given: dict[str, Value] = {}
     gains: dict[int, float] = {}
@@ -127,16 +125,15 @@ def _inside(definition: Definition, alias: Alias, inside: str, text: str) -> tup
         if definition.gains and key.isascii() and key.isdigit():
             gains[int(key)] = float(_parsed(_GAIN, f"the gain of grade {key}", value, text))
         else:
-            given[key] = _value(definition, alias, key, value, text, translate=alias.name != definition.name)
+            given[key] = _value(definition, key, value, text)
     return given, gains
 
 
-def _value(definition: Definition, alias: Alias, key: str, value: str, text: str, *, translate: bool = False) -> Value:
+def _value(definition: Definition, key: str, value: str, text: str) -> Value:
     if key not in definition.parameters:
         known = ", ".join(definition.parameters) or "none"
         raise MetricError(f"{text!r}: {definition.name} has no parameter {key!r}; it has: {known}.")
-    parsed = _parsed(definition.parameters[key], key, value, text)
-    return alias.translated(float(parsed)) if translate and key == alias.takes else parsed
+    return _parsed(definition.parameters[key], key, value, text)
 
 
 def _parsed(parameter: MetricParameter, name: str, value: str, text: str) -> Value:
