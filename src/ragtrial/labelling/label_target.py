@@ -54,8 +54,9 @@ def config_below(file: Path, folder: Path, source: str | Path, *, with_documents
     dataset = config.dataset
     paths = [dataset.queries, dataset.beir, dataset.overlay]
     if with_documents:
-        own = config.workspace is None and os.environ.get("RAGTRIAL_WORKSPACE")
-        paths += [dataset.corpus, None if own else str(workspace_folder(config))]
+        workspace = workspace_folder(config)  # the user's own, unless the config names one or has one beside it
+        is_chosen = config.workspace is not None or workspace == file.absolute().parent / ".ragtrial"
+        paths += [dataset.corpus, str(workspace) if is_chosen else None]
     for path in map(Path, filter(None, paths)):
         below(path, folder, file, _CONFIG)
         for link in _links_in(path):
