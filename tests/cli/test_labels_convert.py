@@ -352,3 +352,9 @@ def test_offsets_of_a_text_with_other_line_ends_have_moved(convert: Conversions)
     assert query["relevant_docs"] == [label("hub/reset.md", TWICE, after=RESET.index("##"))]
     assert convert.hows([row]) == ["moved"]
     assert LIGHTS
+
+
+def test_after_twenty_faults_the_rest_is_counted(convert: Conversions) -> None:
+    faults = convert.faults(lines([{"quote": RED}, *({"question": "?"} for _ in range(24))]), "--from", "rows")
+    assert len(faults) == 21
+    assert faults[-1] == ": and 5 more like these."

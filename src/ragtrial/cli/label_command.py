@@ -42,7 +42,7 @@ def command(
     files = {"labels": labels, "config": config}
     with sessions.Session(worklist, **files, who=who, highest=highest, progress=terminal.progress()) as session:
         if skipped:
-            session.ask_again()
+            session.answers.ask_again()
         if unreviewed:
             count = session.keep_unreviewed()
             terminal.say(f"{counted(count, 'draft')} kept without review; every report will say so")

@@ -109,10 +109,10 @@ class OutputOptions(Options):
 class ConfigSource:
     """The origin of a config: its content with places, the file and its text, and the warnings of reading it."""
 
-    content: YamlText | None
-    file: str | None
-    text: str | None
-    warnings: Sequence[ReportWarning]
+    content: YamlText | None = None
+    file: str | None = None
+    text: str | None = None
+    warnings: Sequence[ReportWarning] = ()
 
 
 class ExperimentConfig(Options):
@@ -166,7 +166,7 @@ class ExperimentConfig(Options):
     """The random seed: for a sweep's `sample`, a search and its held-out queries, and the queries whose latency is
     measured."""
 
-    _source: ConfigSource | None = PrivateAttr(default=None)
+    _source: ConfigSource = PrivateAttr(default_factory=ConfigSource)
     _derived: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -201,25 +201,24 @@ class ExperimentConfig(Options):
         """A copy; a changed copy no longer equals the file, and is reported as it is."""
         copy = super().model_copy(update=update, deep=deep)
         if update:
-            source = self._source
-            copy._source = None if source is None else replace(source, content=None, text=None)  # noqa: SLF001
+            copy._source = replace(self._source, content=None, text=None)  # noqa: SLF001 - its own
             copy._derived = {}  # noqa: SLF001 - its own
         return copy
 
     @property
     def file(self) -> str | None:
         """The file it was read from, None if it was made in Python."""
-        return self._source.file if self._source else None
+        return self._source.file
 
     @property
     def warnings(self) -> Sequence[ReportWarning]:
         """The warnings of reading it."""
-        return self._source.warnings if self._source else ()
+        return self._source.warnings
 
     @property
     def content(self) -> YamlText:
         """Its content, with places if it was read from a file."""
-        if self._source and self._source.content:
+        if self._source.content:
             return self._source.content
         written = self.model_dump(mode="json", exclude_unset=True)
         return YamlText(written, written)
@@ -232,7 +231,7 @@ class ExperimentConfig(Options):
     @property
     def text(self) -> str | None:
         """The text of the file, None if it was made in Python."""
-        return self._source.text if self._source else None
+        return self._source.text
 
 
 def effective(config: ExperimentConfig, ranker: Ranker, what: str) -> Any:

@@ -366,11 +366,6 @@ class SearchOptions(Options):
     """The retriever to compare the best setting with, using its options in the config (default: the first
     retriever)."""
 
-    @property
-    def is_adaptive(self) -> bool:
-        """True if settings are chosen by the scores of others, which invalidates tests on the same queries."""
-        return self.method != "random"
-
 
 LONGEST_NAME = 100
 

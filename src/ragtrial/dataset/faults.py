@@ -25,7 +25,9 @@ class Faults:
 
     def __init__(self, file: str, error: type[InputError]) -> None:
         self.file, self.error = file, error
-        self.fault_of: Callable[[int, str], Fault] = self._numbered
+        self.fault_of: Callable[[int, str], Fault] = lambda row, message: Fault(
+            file, message=f"row {row} (from 0): {message}"
+        )
         self.count = 0
         self._kept: list[tuple[int, Fault]] = []
 
@@ -56,9 +58,6 @@ class Faults:
         self._kept.append((place, fault))
         if len(self._kept) > 1000:
             self._kept = self._first()
-
-    def _numbered(self, row: int, message: str) -> Fault:
-        return Fault(self.file, message=f"row {row} (from 0): {message}")
 
 
 def shown(value: object) -> str:

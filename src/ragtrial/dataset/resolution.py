@@ -40,11 +40,6 @@ class Resolution:
     moved: bool = False
     changed: bool = False
 
-    @property
-    def is_plain(self) -> bool:
-        """True if the passage is verbatim in the expected place, once."""
-        return self.how in ("exact", "offsets") and self.places == 1 and not self.moved and not self.changed
-
 
 @dataclass(frozen=True)
 class ResolvedLabels:
@@ -263,14 +258,12 @@ class _Resolver:
 
     def _passage_anywhere(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
         """The judgment of a passage, for each document that has it."""
-        named, sought = (
-            f"the passage {short(judgment.doc)!r} of query {query!r}",
-            PassageQuery(normalised(judgment.doc)),
-        )
+        named = f"the passage {short(judgment.doc)!r} of query {query!r}"
         if judgment.spans or judgment.text_hash is not None:
             given = "start and end" if judgment.spans else "text_hash"
             step = f"leave {given} out, or write `match: id`, the document's id in doc and the passage in quote"
             return self._refuse(f"{named} has {given}, which belongs to `match: id`; {step}.")
+        sought = PassageQuery(normalised(judgment.doc))
         located = self._located[sought]
         if located.how == "lost":
             return self._refuse(f"{named} is not in any of the {len(self._library):,} documents.", sought)

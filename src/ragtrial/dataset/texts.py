@@ -37,6 +37,8 @@ _UNSEEN = re.compile(
     "[\0-\x08\x0b\x0e-\x1f\x7f\u00ad\u200e\u200f\u2060\ufeff\ufffe\uffff]"
     f"|(?<![{_UNSPACED}])\u200b|\u200b(?![{_UNSPACED}])"
 )
+_CP1252 = " (iconv -f CP1252 -t UTF-8)."
+_OTHER = ": iconv -f ENCODING -t UTF-8, with the encoding it was written in, such as CP1251, SHIFT_JIS or GB18030."
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _MAY_BE_MARKS = re.compile("[^\\x00-\u02ff]{200,}")
 """Long stretches without a Latin letter, space or digit: all that may have many combining marks in a row."""
@@ -110,7 +112,7 @@ def decoded(content: bytes, file: Path | str, error: type[InputError], declared:
     except UnicodeDecodeError as failure:
         bad = f"byte 0x{content[failure.start]:02x} is not"
         if encoding.startswith("utf-8"):
-            message = f"{bad} UTF-8; save the file as UTF-8{_way_to_utf8(content)}"
+            message = f"{bad} UTF-8; save the file as UTF-8{_CP1252 if is_western(content) else _OTHER}"
         else:
             message = f"{bad} {encoding.upper()}, which the file says it is; save it as UTF-8."
         raise error(Fault(str(file), _line_of(content, failure.start), 0, message)) from None
@@ -118,12 +120,6 @@ def decoded(content: bytes, file: Path | str, error: type[InputError], declared:
 
 def _line_of(content: bytes, place: int) -> int:
     return content.count(b"\n", 0, place) + 1
-
-
-def _way_to_utf8(content: bytes) -> str:
-    if is_western(content):
-        return " (iconv -f CP1252 -t UTF-8)."
-    return ": iconv -f ENCODING -t UTF-8, with the encoding it was written in, such as CP1251, SHIFT_JIS or GB18030."
 
 
 def _declared_encoding(content: bytes, declared: str, file: Path | str, error: type[InputError]) -> str:

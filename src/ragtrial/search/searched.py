@@ -102,7 +102,7 @@ def _with_search(report: Report, search: SearchRun, result: SearchResult) -> Rep
     """``report`` with a summary of the search."""
     part = SearchedPart(
         method=result.method,
-        is_adaptive=search.options.is_adaptive,
+        is_adaptive=search.options.method != "random",
         baseline=result.baseline,
         winner=result.winner.setting if result.winner else None,
         held_out=list(search.split.held_out),

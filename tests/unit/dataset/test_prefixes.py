@@ -156,3 +156,8 @@ def test_a_file_that_is_not_there_or_empty_is_told(tmp_path: Path) -> None:
         with pytest.raises(PrefixesError) as caught:
             read_prefixes(file)
         assert str(caught.value) == f"{file}: {message}"
+
+
+def test_only_the_first_twenty_faults_are_told_and_the_others_counted(chunks: Chunks, file: Path) -> None:
+    told = refused(chunks, file, [{}] * 23)
+    assert (len(told), told[-1]) == (21, ": and 3 more like these.")

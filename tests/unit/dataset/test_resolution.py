@@ -304,8 +304,6 @@ def test_a_judgment_gets_its_places_and_what_was_noticed(library: Library, case:
     assert resolved.resolutions == (() if resolution is None else (resolution,))
     assert [warning.code for warning in resolved.warnings] == list(warnings)
     assert all(part in warning.message for part, warning in zip(warnings.values(), resolved.warnings, strict=True))
-    if resolution is not None:
-        assert resolution.is_plain == (not warnings and resolution.how in ("exact", "offsets"))
     again = resolve(resolved.labels, library, "id")
     assert again.labels == resolved.labels
 

@@ -268,7 +268,7 @@ def test_what_was_left_out_is_asked_again_when_wanted(session: Session) -> None:
     for _ in range(6):
         session.skip()
     assert session.is_finished
-    session.ask_again()
+    session.answers.ask_again()
     assert (session.answers.current, session.answers.can_undo) == (0, False)
     with pytest.raises(InputError, match="the grade 4 is not among 0 to 3; --highest 4 would allow it"):
         session.grade(4)
@@ -314,7 +314,7 @@ def test_labels_are_written_in_the_order_of_the_worklist(session: Session, tmp_p
     session.skip()
     session.skip()
     session.grade(1)  # shipping.txt
-    session.ask_again()
+    session.answers.ask_again()
     session.skip()
     session.grade(3)  # warranty.md
     session.save()

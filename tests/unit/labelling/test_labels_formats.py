@@ -12,7 +12,7 @@ import pytest
 from haystack import Document
 from haystack.evaluation import EvaluationRunResult
 
-from foreign_labels import BOTH, DOCUMENTS, FAQ, LIGHTS, RED, RESET, TWICE, WHITE, Conversions, label, lines
+from foreign_labels import BOTH, DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, Conversions, label, lines
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.records import Question
 
@@ -362,36 +362,30 @@ def test_rows_that_ask_the_same_are_one_question_with_several_answers(convert: C
     )
 
 
-def test_a_row_has_the_first_of_quote_passage_context_and_answer(convert: Conversions) -> None:
-    row = {"query": "?", "answer": "In other words.", "context": RED, "relevance": 2, "tags": ["t"]}
-    assert convert.rows(lines([row])) == only("q1", "?", label("hub/lights.md", RED, 2), tags=["t"])
-    assert convert.rows([{**row, "quote": WHITE}]) == only("q1", "?", label("hub/reset.md", WHITE, 2), tags=["t"])
+OTHER = {"query": "?", "answer": "In other words.", "context": RED, "relevance": 2, "tags": ["t"]}
+WHOLE = {"doc": "faq.txt", "relevance": 1}
+ROWS: dict[str, tuple[Any, list[dict[str, Any]]]] = {
+    "a context before an answer": (lines([OTHER]), only("q1", "?", label("hub/lights.md", RED, 2), tags=["t"])),
+    "a quote before both": ([{**OTHER, "quote": WHITE}], only("q1", "?", label("hub/reset.md", WHITE, 2), tags=["t"])),
+    "one line": (lines([{"query": "?", "quote": RED}]), only("q1", "?", label("hub/lights.md", RED))),
+    "Ragas": ([{"user_input": "?", "reference": "yes", "reference_contexts": [RED, WHITE]}],
+              only("q1", "?", label("hub/lights.md", RED), label("hub/reset.md", WHITE))),
+    "a start": (f"question,quote,start\n?,{TWICE},{RESET.rindex(TWICE)}\n",
+                only("q1", "?", label("hub/reset.md", TWICE, after=AFTER_TITLE))),
+    "a document alone": ([{"question": "?", "doc": "faq.txt"}], only("q1", "?", WHOLE)),
+}  # fmt: skip
 
 
-def test_a_single_line_of_json_lines_is_read(convert: Conversions) -> None:
-    assert convert.rows(lines([{"query": "?", "quote": RED}])) == only("q1", "?", label("hub/lights.md", RED))
-
-
-def test_the_contexts_that_ragas_has_are_read(convert: Conversions) -> None:
-    row = {"user_input": "?", "reference": "yes", "reference_contexts": [RED, WHITE]}
-    assert convert.rows([row]) == only("q1", "?", label("hub/lights.md", RED), label("hub/reset.md", WHITE))
-
-
-def test_a_row_with_a_start_means_that_place(convert: Conversions) -> None:
-    start = RESET.rindex(TWICE)
-    assert convert.rows(f"question,quote,start\n?,{TWICE},{start}\n") == only(
-        "q1", "?", label("hub/reset.md", TWICE, after=AFTER_TITLE)
-    )
+@pytest.mark.parametrize(("content", "expected"), ROWS.values(), ids=ROWS)
+def test_a_row_has_an_answer_in_its_first_column_of_passages_or_a_document(
+    convert: Conversions, content: Any, expected: list[dict[str, Any]]
+) -> None:
+    assert convert.rows(content) == expected
 
 
 def test_a_start_beside_several_passages_is_of_none(convert: Conversions) -> None:
     start = LIGHTS.index(RED)
     assert convert.hows(f"question,answer,answer 2,start\n?,{RED},Six months.,{start}\n") == ["exact", "exact"]
-
-
-def test_a_row_that_names_only_a_document_labels_all_of_it(convert: Conversions) -> None:
-    assert convert.rows([{"question": "?", "doc": "faq.txt"}]) == only("q1", "?", {"doc": "faq.txt", "relevance": 1})
-    assert FAQ
 
 
 def test_from_says_what_a_file_is_that_looks_like_something_else(convert: Conversions) -> None:

@@ -168,7 +168,7 @@ class Session:
     def keep_unreviewed(self) -> int:
         """Keep all drafts without a review, skipped drafts too; their number. Raises InputError for other worklists."""
         self._refuse_no_draft()
-        self.ask_again()
+        self.answers.ask_again()
         left = len(self.worklist.items) - len(self.answers.given)
         for _ in range(left):
             self.grade(self.highest, reviewed=False)
@@ -213,10 +213,6 @@ class Session:
         could = self.answers.can_undo
         self.answers.undo()
         return could
-
-    def ask_again(self) -> None:
-        """Ask for skipped items again."""
-        self.answers.ask_again()
 
     def save(self) -> list[Done]:
         """Merge the unsaved answers into the labels, as these are now; the changes.
