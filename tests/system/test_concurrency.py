@@ -88,12 +88,6 @@ def watch():
         return client
 
     chromadb.PersistentClient = opened
-    if "WITHOUT_LOCKS" in os.environ:
-        from contextlib import nullcontext
-
-        from ragtrial.cache.workspace import Workspace
-
-        Workspace.lock = lambda *_: nullcontext()
 
 
 class Finder(MetaPathFinder):
@@ -228,9 +222,9 @@ def rounded(setting: Mapping[str, Any]) -> Any:
     return hits, setting["scores"], setting["counts"]
 
 
-def watching(folder: Path, hold: float, **more: str) -> dict[str, str]:
+def watching(folder: Path, hold: float) -> dict[str, str]:
     """The environment of a command whose use of Chroma is noted."""
-    return {**hooked(folder, WATCH), "CHROMA_LOG": str(folder / "chroma.jsonl"), "CHROMA_HOLD": str(hold), **more}
+    return {**hooked(folder, WATCH), "CHROMA_LOG": str(folder / "chroma.jsonl"), "CHROMA_HOLD": str(hold)}
 
 
 def overlaps(log: Path) -> list[str]:
@@ -291,33 +285,25 @@ def calls_of(experiment: Experiment) -> list[list[str]]:
     return [json.loads(line) for line in lines]
 
 
-def searches_of_one_index(folder: Path, start: Any, *, locked: bool) -> tuple[Path, list[Command]]:
-    """Two searches, of which the first has opened the index before the second begins, and where that index is."""
+def searches_of_one_index(folder: Path, start: Any) -> list[Command]:
+    """Two searches, of which the first has opened the index before the second begins."""
     experiment = experiment_in(folder / "experiment", store={"kind": "chroma"})
     assert forked_command(experiment.folder, "run", "config.yaml").code == 0
-    environment = watching(folder / "hook", 60, **({} if locked else {"WITHOUT_LOCKS": "1"}))
+    environment = watching(folder / "hook", 60)
     first = start(experiment.folder, "search", "config.yaml", "rye bread", environment=environment)
     first.wait_until((folder / "hook" / "chroma.jsonl").exists)
     second = start(experiment.folder, "search", "config.yaml", "rye bread", environment=environment)
-    (database,) = (experiment.workspace / "indexes").glob("*/chroma.sqlite3")
-    return database.parent, [first, second]
+    return [first, second]
 
 
 def test_who_wants_an_index_that_another_has_open_waits_for_it(tmp_path: Path, start: Any) -> None:
-    _, (first, second) = searches_of_one_index(tmp_path, start, locked=True)
+    first, second = searches_of_one_index(tmp_path, start)
     second.wait_until(lambda: "waiting for another run that works on the chroma index of dense (lock " in second.err)
     (tmp_path / "hook" / "release").touch()
     ended = [first.ended(), second.ended()]
     assert [one.code for one in ended] == [0, 0], ended
     assert ended[0].out == ended[1].out
     assert overlaps(tmp_path / "hook" / "chroma.jsonl") == []
-
-
-def test_without_the_lock_two_would_have_the_index_open_at_once(tmp_path: Path, start: Any) -> None:
-    """The test of the test: it would be seen."""
-    index, searches = searches_of_one_index(tmp_path, start, locked=False)
-    assert [command.ended().code for command in searches] == [0, 0]
-    assert overlaps(tmp_path / "hook" / "chroma.jsonl") == [str(index)]
 
 
 def held_in_the_embedder(start: Any, experiment: Experiment) -> Command:
@@ -347,23 +333,6 @@ def test_the_lock_of_a_killed_run_is_taken_over_and_what_it_embedded_is_kept(tmp
     assert len(committed) == 20
     assert len(again) == 1, "one text is embedded once more, to see whether the embedder is still the same"
     assert not list(tmp_path.rglob(".partial-*"))
-
-
-def test_nothing_is_pruned_while_a_run_is_at_work(tmp_path: Path, start: Any) -> None:
-    experiment = experiment_in(tmp_path / "experiment")
-    running = held_in_the_embedder(start, experiment)
-    before = experiment.stages()
-    pruned = start(experiment.folder, "cache", "prune", "config.yaml", "--experiment", "kitchen", "--json").ended()
-    told = (
-        f"another run is at work in the workspace {experiment.workspace}; run the same command again when it is done."
-    )
-    assert (pruned.code, pruned.err) == (3, f"error: {told}\n")
-    assert pruned.json == {"exit_code": 3, "errors": [{"file": "", "line": 0, "column": 0, "message": told}]}
-    assert experiment.stages() == before != set()
-    (experiment.folder / "hold").unlink()
-    assert running.ended().code == 0
-    assert forked_command(experiment.folder, "cache", "prune", "config.yaml", "--experiment", "kitchen").code == 0
-    assert experiment.stages() == set()
 
 
 def test_a_run_that_starts_while_something_is_removed_waits_for_it(tmp_path: Path, start: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,13 +54,6 @@ def test_the_sample_experiment_scores_as_a_small_model_should(outcome: Outcome) 
     }
     outside = {name: score for name, score in scores.items() if score is None or not 0 < score <= 1}
     assert set(outside) == {"dcg@5", "dcg@10"}
-
-
-def test_recall_and_hit_rate_rise_with_k(outcome: Outcome) -> None:
-    for setting in outcome.report.settings:
-        for metric in ("recall", "hit_rate"):
-            means = [setting.scores[f"{metric}@{k}"].mean or 0 for k in (1, 3, 5, 10)]
-            assert means == sorted(means)
 
 
 def test_nothing_of_the_sample_is_cut_short_or_missing(outcome: Outcome) -> None:
@@ -132,36 +124,3 @@ def test_the_evaluator_gives_the_numbers_of_the_report(outcome: Outcome, load: L
     (results,) = evaluator.run(evaluator.retrieve())
     expected = {name: Mean(score.mean, score.n) for name, score in outcome.chroma.scores.items()}
     assert dict(results.evaluations) == expected
-
-
-def test_another_chunk_size_is_another_experiment(outcome: Outcome, load: Load, root: Path, tmp_path: Path) -> None:
-    """On the documents about the hub, whose usual chunks are embedded already."""
-    labels = json.loads((root / "prompt_queries.json").read_text(encoding="utf-8"))
-    kept = [
-        {**query, "relevant_docs": [doc for doc in query["relevant_docs"] if doc["doc"].startswith("hub/")]}
-        for query in labels["queries"]
-        if query["id"].startswith("hub-")
-    ]
-    for query in kept:
-        for doc in query["relevant_docs"]:
-            doc["doc"] = doc["doc"].removeprefix("hub/")
-    (tmp_path / "prompt_queries.json").write_text(json.dumps({"queries": kept}), encoding="utf-8")
-    config = load(
-        f"dataset.corpus={root / 'data' / 'support' / 'hub'}",
-        f"dataset.queries={tmp_path / 'prompt_queries.json'}",
-        "store={kind: exact}",
-        "latency=false",
-        "retrievers.small={kind: dense, chunker: {kind: recursive, size: 64, overlap: 0}}",
-    )
-    report = run_experiment(config)
-    usual, small = report.setting("dense"), report.setting("small")
-    assert (small.counts["chunks"] or 0) > 2 * (usual.counts["chunks"] or 0)
-    assert small.fingerprint != usual.fingerprint
-    different = [
-        metric
-        for metric, score in small.scores.items()
-        if abs((score.mean or 0) - (usual.scores[metric].mean or 0)) > 1e-3
-    ]
-    assert {"ndcg@10", "ap@10"} <= set(different)
-    for setting in (usual, small):
-        assert (setting.scores["ndcg@10"].mean or 0) > 0.5

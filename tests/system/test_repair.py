@@ -39,7 +39,7 @@ def rankings(experiment: Experiment, queries: Sequence[str]) -> tuple[SettingRes
     config = experiment.config()
     corpus, settings = Corpus(config, Silent()), settings_of(config)[0]
     graph = Graph(corpus, settings, list(map(Question, queries)))
-    result = Results(graph, settings[0].embedder).of(settings[0])
+    result = Results(graph, config).of(settings[0])
     return result, corpus.resources.workspace.repaired
 
 
@@ -135,25 +135,6 @@ def test_rankings_of_an_index_that_was_made_again_meanwhile_are_those_of_the_new
     assert [warning.code for warning in first.warnings if warning.code == "repaired"] == ["repaired"]
     assert len(list((experiment.workspace / "rankings").glob("[!.]*"))) == 2  # its own, and those of exact search
     assert numbers(run(experiment)) == numbers(first)
-
-
-def test_embeddings_that_are_made_again_come_from_the_cache(experiment: Experiment) -> None:
-    before = experiment.embedded()
-    (experiment.stage("embeddings") / "vectors.npy").unlink()
-    run(experiment)
-    assert experiment.embedded() == before
-
-
-def test_an_index_that_is_made_again_has_an_id_and_rankings_of_its_own(
-    finished: tuple[Experiment, Report], experiment: Experiment
-) -> None:
-    (index,) = experiment.workspace.glob("indexes/*/chroma.sqlite3")
-    rankings_before = set((experiment.workspace / "rankings").iterdir())
-    index.unlink()
-    report = run(experiment)
-    assert report.settings[0].index["id"] != finished[1].settings[0].index["id"]
-    assert report.settings[0].fingerprint == finished[1].settings[0].fingerprint
-    assert len(set((experiment.workspace / "rankings").iterdir()) - rankings_before) == 1
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,6 @@ SOON = 40.0
 KEPT = (
     "Everything that was finished is kept, every batch of embeddings, too; run the same command again to go on."
 )  # fmt: skip
-DOCUMENTS = 1_200
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
@@ -152,43 +151,6 @@ def test_a_run_interrupted_while_it_searches_embeds_no_document_again(
     again = goes_on(experiment)
     assert len([text for text in again if "?" not in text]) <= 1  # the one that tells the function from another
     assert {text for text in again if "?" in text} == {query["text"] for query in QUERIES}
-
-
-STAGES = ["documents", "chunks", "index"]
-
-
-@pytest.mark.parametrize(("stage", "number"), list(zip(STAGES, [*SIGNALS, signal.SIGTERM], strict=True)), ids=STAGES)
-def test_a_run_interrupted_in_a_stage_without_the_embedder_makes_it_again(
-    stage: str, number: signal.Signals, tmp_path: Path, start: Callable[..., Command]
-) -> None:
-    """It is interrupted from outside, as soon as the stage is seen: it may have come to the next one by then."""
-    experiment = experiment_in(tmp_path / "experiment", DOCUMENTS)
-    folder = experiment.workspace / ("indexes" if stage == "index" else stage)
-    command = start(experiment.folder, "run", "config.yaml", "--json")
-    command.wait_until(lambda: bool(list(folder.glob("*"))))
-    ended = signalled(command, number)
-    later = "|".join(["documents", "chunks", "embeddings", "index", r"retrieval \(dense\)"])
-    assert_interrupted(ended, rf"( at ({later})( \([\d,]+ of [\d,]+ \w+ done\))?)?")
-    before = experiment.embedded()
-    again = [text for text in goes_on(experiment) if "?" not in text]
-    kept = max(0, len(before) - 4) if stage == "index" else 0
-    assert len(again) <= DOCUMENTS - kept + 1
-    assert len(set(before) | set(again)) >= DOCUMENTS
-
-
-def test_a_run_interrupted_while_it_writes_its_report_leaves_it_whole_or_none(
-    tmp_path: Path, start: Callable[..., Command]
-) -> None:
-    experiment = experiment_in(tmp_path / "experiment", DOCUMENTS)
-    reports = experiment.folder / "results" / "kitchen"
-    command = start(experiment.folder, "run", "config.yaml", "--json")
-    command.wait_until(reports.is_dir)
-    ended = signalled(command, signal.SIGINT)
-    written = [path for path in reports.iterdir() if path.name != "latest" and path.name[0] != "."]
-    assert [path for path in written if not (path / "texts.jsonl.gz").is_file()] == []
-    assert ended.json["exit_code"] == ended.code
-    assert ended.code == 130 or len(written) == 1
-    assert goes_on(experiment) == []
 
 
 @pytest.mark.parametrize("numbers", [(), SIGNALS[:1], SIGNALS[1:]], ids=["patience", "SIGINT", "SIGTERM"])

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from corpora import library_of
 from custom_search import SEARCH, asked
 from experiments import Experiment, write_experiment
 from ragtrial.cache.upkeep import Upkeep
-from ragtrial.components.interfaces import Candidates
-from ragtrial.dataset.chunks import Chunks
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.retrieval import Depth, retrieve
-from ragtrial.rankings import PADDING, from_rows
-from ragtrial.records import Question
 from ragtrial.report.model import Report
 from tiny_models import write_tiny_cross_encoder
 
@@ -121,21 +112,3 @@ def test_latency_is_measured_again_on_another_device_of_a_reranker_or_in_other_b
     run_experiment(made.config(f"retrievers.best.{now}"))
     assert len({path.name for path in (made.workspace / "latency").iterdir()} - kept) == 1
     assert {path.name for path in (made.workspace / "rankings").iterdir()} == rankings
-
-
-@dataclass(frozen=True)
-class Failing:
-    """Two chunks of one document for each question; asked for more than two it answers nobody."""
-
-    units: Chunks
-
-    def search(self, questions: Sequence[Question], depth: int) -> Candidates:
-        rankings = from_rows([[0, 1] if depth <= 2 else [] for _ in questions])
-        return Candidates(self.units, rankings, np.full(len(questions), depth > 2))
-
-
-def test_a_question_that_could_not_be_asked_on_has_no_hits_left_over(tmp_path: Path) -> None:
-    units = Chunks.of(library_of(tmp_path, {"a": "rye bread", "b": "soup"}), [(0, 0, 3), (0, 4, 9)])
-    found = retrieve(Failing(units).search, [Question("rye")], Depth(candidates=2, units=2), "document")
-    assert found.candidates.skipped.tolist() == [True]
-    assert found.candidates.rankings.codes.tolist() == [[PADDING, PADDING]]

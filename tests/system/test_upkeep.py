@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
@@ -106,18 +105,6 @@ def test_what_the_last_run_did_not_use_is_unused(experiment: Experiment) -> None
     embedded = experiment.embedded()
     assert scores(run(experiment, "chunker.size=60")) == scores(report)
     assert experiment.embedded() == embedded
-
-
-def test_what_stands_under_rankings_that_are_there_already_is_used_too(tmp_path: Path) -> None:
-    parts = {"dense": {"kind": "dense"}, "bm25": {"kind": "bm25", "score": False}}
-    wide = {"kind": "expand", "inputs": "dense", "templates": ["{query} at home"]}
-    retrievers = {**parts, "both": {"kind": "fusion", "inputs": ["dense", "bm25"]}, "wide": wide}
-    experiment = write_experiment(tmp_path / "fused", retrievers=retrievers)
-    run(experiment)
-    run(experiment)  # finds the rankings of the refiners, and asks their parts for nothing
-    kinds = {entry.kind for entry in Upkeep(experiment.workspace).entries()}
-    assert {"rankings", "terms", "bm25"} <= kinds
-    assert pruned(experiment, unused=True) == []
 
 
 def test_what_a_run_needed_that_did_not_finish_is_not_unused(experiment: Experiment) -> None:
@@ -272,18 +259,6 @@ def test_a_damaged_stage_is_found_and_removed_and_the_numbers_come_back(
     assert scores(run(experiment)) == before
 
 
-def test_one_damaged_vector_is_embedded_again_and_the_others_are_not(experiment: Experiment) -> None:
-    (path,) = experiment.workspace.glob("vectors/*.sqlite")
-    flip_a_vector(path)
-    ((_, why),) = Upkeep(experiment.workspace).verify().removed
-    assert why == "1 vectors had other bytes than were written"
-    shutil.rmtree(experiment.workspace / "embeddings")
-    shutil.rmtree(experiment.workspace / "rankings")
-    before = len(experiment.embedded())
-    run(experiment)
-    assert len(experiment.embedded()) - before <= 2  # the lost one, and one to see that the model is still the same
-
-
 # The command.
 
 
@@ -344,32 +319,6 @@ def test_removing_says_what_went_and_how_much_that_was(experiment: Experiment, c
     assert f"\n{count} entries, " in out
     assert f" removed from {experiment.workspace}" in out
     assert answer(capsys, "prune", str(experiment.file), "--unused")[1]["removed"] == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "content"),
-    [
-        (("list",), None),
-        (("verify",), b""),
-        (("prune", "--unused"), b"\xff2 \n"),
-        (("push",), b"3 0123\n"),
-        (("pull",), None),
-    ],
-)
-def test_every_command_of_the_cache_heals_a_layout_that_is_gone_or_damaged(
-    experiment: Experiment, tmp_path: Path, capsys: Capture, arguments: tuple[str, ...], content: bytes | None
-) -> None:
-    layout = experiment.workspace / "LAYOUT"
-    whole = layout.read_bytes()
-    layout.unlink()
-    if content is not None:
-        layout.write_bytes(content)
-    (tmp_path / "shared").mkdir()
-    url = [str(tmp_path / "shared")] if arguments[0] in ("push", "pull") else []
-    assert command_line(["cache", arguments[0], *url, str(experiment.workspace), *arguments[1:]]) == 0
-    capsys.readouterr()
-    assert layout.read_bytes() == whole
-    assert answer(capsys, "verify", str(experiment.file))[1]["damaged"] == []
 
 
 def test_checking_says_what_was_damaged(experiment: Experiment, capsys: Capture) -> None:

@@ -1,7 +1,6 @@
 """Finished work under a URL, for other machines: whatever fsspec reaches (a folder, S3, GCS, SSH, ...).
 
     stages/<kind>/<fingerprint>              a stage: the length of a JSON text, the text, files one after another
-    uses/<experiment>/<kind>-<fingerprint>   an empty file: the experiment has used the stage
     rows/<kind>/<name>/<checksum>.rows       rows of a growing cache, and their keys in <checksum>.keys
     rows/answers/<name>/<checksum>.jsonl     answers of custom retrievers and chat models
     partial/                                 files of a folder on their way; leftovers belong to killed pushes
@@ -14,10 +13,9 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
@@ -35,7 +33,7 @@ from ragtrial.cache.untrusted import load_json
 from ragtrial.cache.upkeep import ANSWERS, GROWING, ROW_CACHES, Entry
 from ragtrial.cache.vectors import Costs, Keys, VectorCache, check_model, keys_in
 from ragtrial.cache.workspace import Workspace
-from ragtrial.errors import InputError, RagtrialError, WorkspaceError, did_you_mean, listed
+from ragtrial.errors import InputError, RagtrialError, WorkspaceError
 from ragtrial.rankings import Floats
 
 _STAY = {"latency": "a measurement of this machine", "unfinished": "not finished"}
@@ -184,8 +182,8 @@ class SharedCache:
         self.listed = self._files.listed
         """The files there, and their sizes."""
 
-    def push(self, entries: Collection[Entry], *, verify: bool = False, advance: Advance = lambda _: None) -> Transfer:
-        """Send everything that is not there yet; with ``verify`` also the stages that are damaged there.
+    def push(self, entries: Collection[Entry], advance: Advance = lambda _: None) -> Transfer:
+        """Send everything that is not there yet.
 
         Raises WorkspaceError if the other side fails; files already sent stay there.
         """
@@ -199,39 +197,23 @@ class SharedCache:
                 elif entry.kind in ROW_CACHES:
                     transfer.add(entry.what, self._push_rows(entry, there))
                 else:
-                    transfer.add(entry.what, self._push_stage(entry, there, verify=verify))
+                    transfer.add(entry.what, self._push_stage(entry, there))
             except DamagedError as error:
                 transfer.damaged.append((entry.what, f"{error}; `ragtrial cache verify` removes it"))
             advance(entry.size)
         return transfer
 
-    def _push_stage(self, entry: Entry, there: Mapping[str, int], *, verify: bool) -> int:
-        name, size = f"stages/{entry.kind}/{entry.path.name}", 0
+    def _push_stage(self, entry: Entry, there: Mapping[str, int]) -> int:
+        name = f"stages/{entry.kind}/{entry.path.name}"
         check_bytes(entry.path)
-        if not self._has_stage(name, there, entry.path, verify=verify):
-            files = [path for path in sorted(entry.path.rglob("*")) if path.is_file()]
-            sizes = {path.relative_to(entry.path).as_posix(): path.stat().st_size for path in files}
-            self._files.write(name, _stage_blocks(sizes, files))
-            size = sum(sizes.values())
-        for use in (f"uses/{experiment}/{entry.kind}-{entry.path.name}" for experiment in entry.experiments):
-            if use not in there:
-                self._files.write(use, ())
-        return size
-
-    def _has_stage(self, name: str, there: Mapping[str, int], target: Path, *, verify: bool) -> bool:
-        """True if a whole stage is there; its bytes are compared with its seal only to ``verify`` it."""
-        if name not in there:
-            return False
-        try:
-            if verify:
-                with tempfile.TemporaryDirectory() as folder:
-                    self._fetch_stage(name, there[name], Path(folder), target)
-            else:
-                with self._files.opened(name) as source:
-                    _sizes(source, there[name])
-        except DamagedError:
-            return False
-        return True
+        if name in there:
+            with suppress(DamagedError), self._files.opened(name) as source:
+                _sizes(source, there[name])
+                return 0  # it is as long as it should be
+        files = [path for path in sorted(entry.path.rglob("*")) if path.is_file()]
+        sizes = {path.relative_to(entry.path).as_posix(): path.stat().st_size for path in files}
+        self._files.write(name, _stage_blocks(sizes, files))
+        return sum(sizes.values())
 
     def _push_rows(self, entry: Entry, there: Mapping[str, int]) -> int:
         check_model(entry.path, entry.path.stem)
@@ -257,33 +239,20 @@ class SharedCache:
             self._files.write(f"{folder}{checksum(content)}.jsonl", [content])
         return len(content)
 
-    def pull(
-        self,
-        workspace: Workspace,
-        there: Mapping[str, int],
-        experiment: str | None = None,
-        advance: Advance = lambda _: None,
-    ) -> Transfer:
-        """Fetch the entries that ``workspace`` lacks, or the stages that ``experiment`` used; all bytes are checked.
+    def pull(self, workspace: Workspace, there: Mapping[str, int], advance: Advance = lambda _: None) -> Transfer:
+        """Fetch the entries that ``workspace`` lacks; all bytes are checked.
 
-        ``there`` is the result of ``listed``; ``advance`` is called for each file of it. Raises InputError if no stage
-        of the experiment was pushed, WorkspaceError if the other side fails; files already fetched stay.
+        ``there`` is the result of ``listed``; ``advance`` is called for each file of it. Raises WorkspaceError if the
+        other side fails; files already fetched stay.
         """
-        uses = [PurePosixPath(name).parts[1:] for name in there if name.startswith("uses/") and name.count("/") == 2]
-        wanted = {stage.replace("-", "/", 1) for own, stage in uses if own == experiment}
-        if experiment is not None and not wanted:
-            experiments = {own for own, _ in uses}
-            near, known = did_you_mean(experiment, experiments), listed(sorted(experiments)) or "none"
-            raise InputError(f"{self.name} has no stages of the experiment {experiment!r}.{near} It has: {known}.")
         transfer = Transfer()
         for name in sorted(there):
             what = name
             try:
                 if found := _STAGE.fullmatch(name):
                     what = f"{found[1]} {found[2]}"
-                    if experiment is None or name.removeprefix("stages/") in wanted:
-                        transfer.add(*self._pull_stage(found[1], found[2], workspace, there[name]))
-                elif (found := _ROWS.fullmatch(name)) and experiment is None:
+                    transfer.add(*self._pull_stage(found[1], found[2], workspace, there[name]))
+                elif found := _ROWS.fullmatch(name):
                     what = f"{found[1]} {found[2]}"
                     if found[4] == "jsonl" or _keys_file(name) in there:  # else a push was stopped
                         transfer.add(what, self._pull_rows(found[1], found[2], name, workspace.root))
@@ -306,7 +275,7 @@ class SharedCache:
                 with new_folder(target) as folder:
                     seal = self._fetch_stage(name, size, folder, target)
             except DamagedError as error:
-                again = "`ragtrial cache push --verify` from a machine that has it"
+                again = "delete that file there, and `ragtrial cache push` from a machine that has it"
                 raise DamagedError(f"{name}: {error}; {again}") from error
         return seal.what, size
 

@@ -133,7 +133,6 @@ def push(
     *,
     url: str = argument("URL"),
     where: str | None = _WHERE,
-    verify: bool = option("Also read what is there already, and send again what is damaged."),
 ) -> Answer:
     """Copy finished work to URL, for other machines: a folder, s3://, gs://, ssh:// or any URL that fsspec reaches.
 
@@ -142,7 +141,7 @@ def push(
     shared, cache = sharing.SharedCache(url), _upkeep(where)
     entries = cache.entries()
     with stage(terminal.progress(), "push", sum(entry.size for entry in entries), "bytes") as progress:
-        transfer = shared.push(entries, verify=verify, advance=progress.advance)
+        transfer = shared.push(entries, progress.advance)
     return _transferred(transfer, "sent", shared.name, cache.root)
 
 
@@ -152,7 +151,6 @@ def pull(
     *,
     url: str = argument("URL"),
     where: str | None = _WHERE,
-    experiment: str | None = option("Only the stages that this experiment has used.", "NAME"),
 ) -> Answer:
     """Copy finished work from URL, where `cache push` has put it. Every file is checked by its checksum."""
     shared, local = sharing.SharedCache(url), workspace.Workspace(_folder(where).absolute())
@@ -161,7 +159,7 @@ def pull(
         message = f"warning: there is nothing at {shared.name}; `ragtrial cache push URL` copies finished work there"
         terminal.note(message)
     with stage(terminal.progress(), "pull", len(files), "files") as progress:
-        transfer = shared.pull(local, files, experiment if files else None, progress.advance)
+        transfer = shared.pull(local, files, progress.advance)
     return _transferred(transfer, "fetched", shared.name, local.root)
 
 

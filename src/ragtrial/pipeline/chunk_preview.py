@@ -20,7 +20,6 @@ from ragtrial.config.settings import (
 )
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.corpus_stages import prefix_warnings
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
 from ragtrial.records import ReportWarning
@@ -126,7 +125,7 @@ def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
     warnings = list(uncovered_warnings(setting, chunks))
     try:
         texts = runner.artefact(corpus.text_stage(setting))
-        warnings += prefix_warnings(setting, texts) if setting.has_chunks else ()
+        warnings += corpus.prefix_warnings(setting)
     except PrefixesError as error:
         warnings.append(ReportWarning("prefixes-left-aside", f"{setting.name}: shown without its prefixes. {error}"))
         setting = replace(setting, context=setting.context.model_copy(update={"prefixes": None}))

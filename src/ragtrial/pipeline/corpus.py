@@ -25,7 +25,6 @@ from ragtrial.pipeline.corpus_stages import (
     LengthStage,
     TruncationStage,
     VectorStage,
-    prefix_warnings,
 )
 from ragtrial.pipeline.measurement_stages import AuditStage, LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage, SettingContext, SettingStages
@@ -97,7 +96,10 @@ class Corpus:
     def prefix_warnings(self, setting: Setting) -> Iterator[ReportWarning]:
         """A warning if the file of prefixes has none for some chunks of ``setting``. Raises PrefixesError."""
         if setting.has_chunks and setting.context.prefixes is not None:
-            yield from prefix_warnings(setting, self.runner.artefact(self.text_stage(setting)))
+            texts = self.runner.artefact(self.text_stage(setting))
+            if without := texts.surroundings.without_prefix if texts.surroundings else 0:
+                message = f"{without:,} of {len(texts):,} chunks have no row in {setting.context.prefixes}"
+                yield ReportWarning("no-prefix", f"{setting.name}: {message}; they are indexed without a prefix.")
 
     def prepare(self, setting: Setting) -> None:
         """Find everything that ``setting`` names (model, tokenizer, function, prefixes) before any work is done.

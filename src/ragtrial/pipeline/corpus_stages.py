@@ -35,7 +35,6 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.prefixes import match_prefixes, read_prefixes
 from ragtrial.engines import Index, Vectors
 from ragtrial.errors import RunError, StoreError, StoreServerError
-from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.stage import (
     Amount,
     Inputs,
@@ -49,7 +48,6 @@ from ragtrial.pipeline.stage import (
 )
 from ragtrial.progress import stage
 from ragtrial.rankings import Counts, Floats
-from ragtrial.records import ReportWarning
 
 
 @dataclass(eq=False)
@@ -59,7 +57,6 @@ class DocumentStage(Stage[Library]):
     kind = "documents"
     shown_as = "documents"
 
-    resources: Resources
     corpus: Path
     on_error: OnError
 
@@ -105,7 +102,6 @@ class ChunkStage(Stage[Chunks]):
     kind = "chunks"
     shown_as = "chunks"
 
-    resources: Resources
     documents: Stage[Library]
     setting: Setting
 
@@ -189,7 +185,6 @@ class ContextStage(Stage[IndexedTexts]):
     kind = "surroundings"
     shown_as = "context"
 
-    resources: Resources
     chunks: ChunkStage
     setting: Setting
 
@@ -245,14 +240,6 @@ class ContextStage(Stage[IndexedTexts]):
         return replace(chunks, seconds=self.resources.rates.seconds("context", chunks.count))
 
 
-def prefix_warnings(setting: Setting, texts: IndexedTexts) -> Iterator[ReportWarning]:
-    """A warning if the file of prefixes has none for some chunks of ``setting``."""
-    without = texts.surroundings.without_prefix if texts.surroundings else 0
-    if setting.context.prefixes is not None and without:
-        message = f"{without:,} of {len(texts):,} chunks have no row in {setting.context.prefixes}"
-        yield ReportWarning("no-prefix", f"{setting.name}: {message}; they are indexed without a prefix.")
-
-
 logger = logging.getLogger(__name__)
 
 _BLOCK = 2**20  # numbers that are cut at a time
@@ -276,7 +263,6 @@ class LengthStage(Stage[Counts]):
 
     title = "lengths of chunks"
 
-    resources: Resources
     texts: ContextStage
     setting: Setting
 
@@ -305,20 +291,16 @@ class VectorStage(Stage[Embeddings]):
     shown_as = "embeddings"
     is_searched = True
 
-    resources: Resources
     setting: Setting
+    embedder: CachedEmbedder
     whole: EmbeddingStage
     """The stage of the model's full vectors: itself, unless vectors are cut."""
-
-    def _width(self) -> int | None:
-        """The dimension that the vectors must have, None if it is not known."""
-        return self.resources.embedder(self.setting.embedder).dimension()
 
     def load(self, folder: Path, texts: Sized) -> Embeddings:
         self.resources.mark_vectors(self.setting.embedder)
         health = TypeAdapter(VectorHealth).validate_json((folder / "health.json").read_bytes())
         matrix: Floats = read_array(folder / "vectors.npy")
-        if matrix.shape != (len(texts), self._width() or matrix.shape[-1]):
+        if matrix.shape != (len(texts), self.embedder.dimension() or matrix.shape[-1]):
             raise ValueError(f"it has vectors of the shape {matrix.shape} for {len(texts):,} texts")
         return Embeddings(matrix, health, Spent.of_sums(read_array(folder / "spent.npy")))
 
@@ -329,7 +311,6 @@ class EmbeddingStage(VectorStage):
 
     kind = "embeddings"
 
-    resources: Resources
     texts: ContextStage
     lengths: LengthStage
     setting: Setting
@@ -338,8 +319,8 @@ class EmbeddingStage(VectorStage):
         self.whole = self
         self.needs = (self.texts, self.lengths)
         self.reads = (self.texts,)
-        self._embedder = self.resources.embedder(self.setting.embedder.whole)
-        self.rate = f"embedding {self._embedder.fingerprint}"
+        self.embedder = self.resources.embedder(self.setting.embedder.whole)
+        self.rate = f"embedding {self.embedder.fingerprint}"
         """The name of its work in the rates of the machine, by tokens (characters where there is no tokenizer)."""
         embedder = self.setting.embedder.whole
         options, summary = embedder.model_dump(mode="json"), embedder.summary()
@@ -347,37 +328,31 @@ class EmbeddingStage(VectorStage):
         self.label = str(options.get("model") or options.get("function") or summary).rpartition("/")[2]
 
     def inputs(self) -> Inputs:
-        return embedder_inputs(self._embedder)
+        return embedder_inputs(self.embedder)
 
     def unhashed_inputs(self) -> Inputs:
         return embedder_names(self.setting)
 
     def build(self, folder: Path, texts: IndexedTexts, lengths: Counts) -> None:
         # Before the work, which may be for nothing.
-        for warning in too_long_warnings(self.setting, {"chunks": self._embedder.count_too_long(lengths)}):
+        for warning in too_long_warnings(self.setting, {"chunks": self.embedder.count_too_long(lengths)}):
             logger.warning(warning.message)
         with stage(self.resources.progress, "embeddings", len(texts), "chunks") as progress:
-            embedded = self._embedder.embed(texts, self._embedder.document_prefix, lengths, progress.advance)
+            embedded = self.embedder.embed(texts, self.embedder.document_prefix, lengths, progress.advance)
             _write(folder, embedded.blocks(), (len(texts), embedded.dimension), embedded.distinct)
             _write_spent(folder, embedded.spent)
         self.resources.rates.note(self.rate, embedded.amount, embedded.seconds)
         self.resources.note_tokens(self.setting.embedder, embedded.amount, embedded.billed)
 
-    def _width(self) -> int | None:
-        return self._embedder.dimension()
-
     def amount(self, kept: KeptArtefacts) -> Amount:
         texts, chunks = kept.get(self.needs[0]), self.needs[0].amount(kept)
-        absent = None if texts is None else self._embedder.absent(texts, self._embedder.document_prefix)[0]
+        absent = None if texts is None else self.embedder.absent(texts, self.embedder.document_prefix)[0]
         to_do = chunks.count if absent is None else len(absent)
-        units = int(kept.library.sizes.sum()) // (BYTES_PER_TOKEN if self._embedder.tokenizer else 1)
+        units = int(kept.library.sizes.sum()) // (BYTES_PER_TOKEN if self.embedder.tokenizer else 1)
         length = units * to_do / max(1, chunks.count)
-        seconds, cost = self.resources.rates.seconds(self.rate, length), self.cost(length)
+        seconds = self.resources.rates.seconds(self.rate, length)
+        cost = self.resources.embedding_cost(self.setting.embedder, length)
         return Amount(chunks.count, "texts", to_do, is_estimate=absent is None, seconds=seconds, cost=cost)
-
-    def cost(self, length: float, tokens: float | None = None) -> float | None:
-        """The price of embedding texts of a total ``length``, for which ``tokens`` were billed, if known."""
-        return self.resources.embedding_cost(self.setting.embedder, length, tokens)
 
 
 @dataclass(eq=False)
@@ -386,7 +361,6 @@ class TruncationStage(VectorStage):
 
     kind = "truncated"
 
-    resources: Resources
     whole: EmbeddingStage
     setting: Setting
     dimensions: int
@@ -394,6 +368,7 @@ class TruncationStage(VectorStage):
     def __post_init__(self) -> None:
         self.needs = (self.whole,)
         self.reads = (self.whole.texts,)
+        self.embedder = self.resources.embedder(self.setting.embedder)
         self.title = f"embeddings ({self.setting.embedder.summary()})"
         self.label = f"{self.whole.label}, {self.dimensions} dimensions"
 
@@ -436,7 +411,6 @@ class IndexStage(Stage[dict[str, Any]]):
     shown_as = "index"
     is_searched = True
 
-    resources: Resources
     texts: ContextStage
     embeddings: VectorStage
     setting: Setting

@@ -28,7 +28,6 @@ from ragtrial.errors import listed
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.pipeline.corpus_stages import IndexStage, open_indexes
 from ragtrial.pipeline.ranking_stage import OpenSetting, RankingStage, open_setting
-from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage
 from ragtrial.rankings import PADDING
@@ -48,26 +47,24 @@ Key = int | tuple[int, int, int]
 """A document, or characters of one."""
 
 
-@dataclass(frozen=True, eq=False)
-class Audited:
-    """An engine compared with exact search over the same vectors, with the same top_k.
+@dataclass(frozen=True)
+class IndexReachability:
+    """The engine's own account of its index: unreachable vectors (None: unknown), and whether searches use it."""
 
-    ``exact`` are the exact rankings. ``unreachable`` counts the vectors that the index cannot return at all; None if
-    unknown. ``use`` reports whether the engine answers from its index.
-    """
-
-    exact: Ranked
-    shares: Shares
     unreachable: int | None
     use: IndexUse
 
 
-@dataclass(frozen=True)
-class IndexReachability:
-    """The engine's own account of its index: unreachable vectors, and whether searches use the index."""
+@dataclass(frozen=True, eq=False)
+class Audited:
+    """An engine compared with exact search over the same vectors, with the same top_k.
 
-    unreachable: int
-    use: IndexUse
+    ``exact`` are the exact rankings.
+    """
+
+    exact: Ranked
+    shares: Shares
+    reach: IndexReachability
 
 
 @dataclass(eq=False)
@@ -76,7 +73,6 @@ class ReachabilityStage(Stage[IndexReachability]):
 
     kind = "reach"
 
-    resources: Resources
     index: IndexStage
 
     def __post_init__(self) -> None:
@@ -114,7 +110,6 @@ class AuditStage(Stage[Audited]):
     kind = "shares"
     shown_as = "audit"
 
-    resources: Resources
     setting: Setting
     ranking: RankingStage
     exact: RankingStage
@@ -182,10 +177,9 @@ class AuditStage(Stage[Audited]):
         if shares.shape != exact.seen.shape:
             raise ValueError(f"it has shares of the shape {shares.shape} for {len(exact.seen):,} questions")
         if self.index is not None:
-            reach: IndexReachability = reads[0]
-            return Audited(exact.cut(self._depth), shares, reach.unreachable, reach.use)
+            return Audited(exact.cut(self._depth), shares, reads[0])
         use = IndexUse(**json.loads((folder / "use.json").read_text(encoding="utf-8")))
-        return Audited(exact.cut(self._depth), shares, None, use)
+        return Audited(exact.cut(self._depth), shares, IndexReachability(None, use))
 
     def amount(self, kept: KeptArtefacts) -> Amount:
         count = self.index.amount(kept).count if self.index else self.collection_size or 0
@@ -222,9 +216,9 @@ def audit(
         queries_that_differ=int((known < 1).sum()),
         repeats=None if setting.retriever.searched_collection is not None else setting.store.is_repeatable,
         short_queries=int((found.rankings.lengths < lengths).sum()),
-        unreachable=audited.unreachable,
-        used=audited.use.is_used,
-        use=audited.use.evidence,
+        unreachable=audited.reach.unreachable,
+        used=audited.reach.use.is_used,
+        use=audited.reach.use.evidence,
         lost={name: None if now is None or best is None else best - now for name, (now, best) in means.items()},
     )
 
@@ -271,7 +265,6 @@ class LatencyStage(Stage[LatencyPart | None]):
     kind = "latency"
     shown_as = "latency"
 
-    resources: Resources
     ranking: RankingStage
     unit: Unit
     seed: int

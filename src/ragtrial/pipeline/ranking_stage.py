@@ -205,7 +205,6 @@ class RankingStage(Stage[Ranked]):
     shown_as = "rankings"
     is_large = True
 
-    resources: Resources
     stages: SettingStages
     parts: tuple[RankingStage, ...]
     questions: Sequence[Question]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -23,6 +23,7 @@ from ragtrial.components.interfaces import REACHING, Candidates, Facts, QueryMat
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.components.vector_checks import VectorHealth
+from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
@@ -33,7 +34,6 @@ from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.pipeline.corpus import Graph, SettingRun
 from ragtrial.pipeline.measurement_stages import AUDITED_BELOW, Audited
 from ragtrial.pipeline.ranking_stage import RankingStage, SettingContext, SettingStages
-from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Inputs, Stage
 from ragtrial.progress import timed
@@ -183,7 +183,6 @@ class SizeStage(Stage[Counts]):
     is_counted = False
     is_large = True
 
-    resources: Resources
     setting: Setting
     chunks: Chunks
     units: Codes
@@ -244,17 +243,15 @@ class MatchStage(Stage[list[QueryMatches]]):
 class Results:
     """Reads the results of settings from their stages.
 
-    Contexts are counted in tokens of ``counted_by``, so that they are the same for all settings. Unless
-    ``needs_tokens``, they are not counted where only that would need the tokenizer, and it is not here. ``audit`` also
-    compares large indexes with exact search. ``ties`` are broken in cut rankings, so that a setting's result does not
+    Contexts are counted in tokens of the embedder of ``config``, so that they are the same for all settings. Without
+    a budget, they are not counted where only that would need the tokenizer, and it is not here. ``audit`` also
+    compares large indexes with exact search. Ties are broken in cut rankings, so that a setting's result does not
     depend on the depth that other settings need.
     """
 
     graph: Graph
-    counted_by: Embedder
-    needs_tokens: bool = False
+    config: ExperimentConfig
     audit: bool = False
-    ties: Literal["first", "trec"] = "first"
     _queries_too_long: dict[tuple[Embedder, tuple[str, ...]], int | None] = field(default_factory=dict)
 
     def _artefact(self, stage: Stage[Any]) -> Any:
@@ -316,7 +313,7 @@ class Results:
 
     def _ordered(self, ranked: Ranked) -> Ranked:
         library = self.graph.corpus.library
-        return ranked.with_last_first(library.id_order) if self.ties == "trec" else ranked
+        return ranked.with_last_first(library.id_order) if self.config.evaluators.ties == "trec" else ranked
 
     def too_long(self, stages: SettingStages, questions: Sequence[Question]) -> dict[str, int | None]:
         """How many chunks and queries are longer than the model reads (None: unknown); loads no model."""
@@ -337,12 +334,12 @@ class Results:
 
     def _tokens(self, setting: Setting, ranked: Ranked) -> Counts | None:
         """The tokens of each hit, in the shape of the rankings; None without a tokenizer."""
-        corpus = self.graph.corpus
-        is_used = "embedder" in setting.reached_by and setting.embedder == self.counted_by
-        is_needed = self.needs_tokens or is_used
+        corpus, counted_by = self.graph.corpus, self.config.embedder
+        is_used = "embedder" in setting.reached_by and setting.embedder == counted_by
+        is_needed = self.config.evaluators.budget is not None or is_used
         try:
             with nullcontext() if is_needed else without_fetching():
-                tokenizer = corpus.resources.embedder(self.counted_by).tokenizer
+                tokenizer = corpus.resources.embedder(counted_by).tokenizer
         except ModelNotFoundError:
             if is_needed:
                 raise
@@ -357,7 +354,9 @@ class Results:
         if not setting.retriever.has_matches:
             return None
         units = ranked.units[:, :_HITS_EXPLAINED]
-        return corpus.runner.artefact(MatchStage(corpus.context(setting), run.ranking, ranked.candidates.units, units))
+        return corpus.runner.artefact(
+            MatchStage(corpus.resources, corpus.context(setting), run.ranking, ranked.candidates.units, units)
+        )
 
     def _costs(
         self, stages: SettingStages, used: Iterable[tuple[str, str]], query_cost: float | None
@@ -374,9 +373,10 @@ class Results:
         spent = {key: self.graph.corpus.runner.artefact(embeddings).spent for key, embeddings in models.items()}
         embedding, indexing = {key: one.seconds for key, one in spent.items()}, dict[str, float | None]()
         sizes, paid, searched = dict[str, float | None](), list[float | None](), 0
+        resources = self.graph.corpus.resources
         for key, embeddings in models.items():
             tokens = int(self._artefact(embeddings.whole.lengths).sum())
-            paid.append(embeddings.whole.cost(tokens, spent[key].tokens))
+            paid.append(resources.embedding_cost(embeddings.whole.setting.embedder, tokens, spent[key].tokens))
         for key, index in indexes.items():
             embeddings, health = index.embeddings, self._artefact(index.embeddings).health
             indexing[key] = self._size_and_seconds(index.kind, index.key())[1]
@@ -389,7 +389,7 @@ class Results:
         for kind, name in used:
             if kind not in GROWING:
                 sizes[name], indexing[name] = self._size_and_seconds(kind, name)
-                measured = self.graph.corpus.resources.workspace.path(kind, name) / "seconds.json"
+                measured = resources.workspace.path(kind, name) / "seconds.json"
                 if measured.exists():  # the vectors of its texts are kept elsewhere, and have their own costs
                     seconds = json.loads(measured.read_text(encoding="utf-8"))
                     embedding[name], indexing[name] = seconds["embedding"], seconds["indexing"]

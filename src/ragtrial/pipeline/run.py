@@ -169,9 +169,7 @@ class Run:
     @cached_property
     def results(self) -> Results:
         """The reader of rankings and measurements from the stages."""
-        evaluators = self.config.evaluators
-        needs_tokens = evaluators.budget is not None
-        return Results(self.graph, self.config.embedder, needs_tokens, self.options.audit, evaluators.ties)
+        return Results(self.graph, self.config, self.options.audit)
 
     def score(self, setting: Setting) -> ScoredSetting:
         """Make or read the stages of ``setting``, and score it. Raises RunError; finished stages are kept."""

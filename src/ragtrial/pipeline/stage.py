@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -17,6 +17,7 @@ from ragtrial.cache.workspace import DAMAGE, Workspace
 from ragtrial.dataset.library import Library
 from ragtrial.errors import without_frames, without_secrets
 from ragtrial.options import VARIABLE, Options
+from ragtrial.pipeline.resources import Resources
 
 T = TypeVar("T")
 
@@ -50,6 +51,7 @@ class Amount:
     cost: float | None = None
 
 
+@dataclass(eq=False)
 class Stage(ABC, Generic[T]):
     """One step of the pipeline; ``T`` is the type of its artefact. Equal stages are built once.
 
@@ -71,16 +73,18 @@ class Stage(ABC, Generic[T]):
     is_counted: ClassVar[bool] = True
     """False for a measurement of hits, which is no step towards rankings: a run does not count it among its stages."""
 
-    title: str
+    resources: Resources
+
+    title: str = field(init=False, default="")
     """Its description for locks, warnings and the list of the cache."""
 
-    label: str = ""
+    label: str = field(init=False, default="")
     """A few words that distinguish it from others of its kind in a dry run."""
 
-    needs: Sequence[Stage[Any]] = ()
-    reads: Sequence[Stage[Any]] = ()
+    needs: Sequence[Stage[Any]] = field(init=False, default=())
+    reads: Sequence[Stage[Any]] = field(init=False, default=())
 
-    is_kept: bool = True
+    is_kept: bool = field(init=False, default=True)
     """True if its artefact is kept: a stage that takes moments is loaded from its needs."""
 
     # --- identity

@@ -305,19 +305,24 @@ def write_report(
     texts: Iterable[dict[str, Any]],
     config_text: str,
     files: Mapping[str, str] | None = None,
+    *,
+    name: str = "",
 ) -> Report:
     """Write a report as ``write_folder`` does, as ``directory/<experiment>/<run id>``, and point ``latest`` to it.
 
-    Partial folders of killed runs are removed. Raises RunError if it cannot be written.
+    With ``name`` it is ``directory/<name>``, and nothing points to it. Partial folders of killed runs are removed.
+    Raises RunError if it cannot be written.
     """
-    folder = directory / report.experiment / report.run_id
+    folder = directory / (name or f"{report.experiment}/{report.run_id}")
+    advice = "Finished work is cached; free space or set output.directory, and run the same command again."
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with only_writer(folder.parent):
+        with only_writer(folder.parent, name):
             placed = write_folder(report, folder, rankings, texts, {"config.yaml": config_text, **(files or {})})
-            write_text(folder.parent / "latest", report.run_id + "\n")
+            if not name:
+                write_text(folder.parent / "latest", report.run_id + "\n")
     except OSError as error:
-        advice = "Finished work is cached; free space or set output.directory, and run the same command again."
+        advice = "Free space, or name another folder with -o." if name else advice
         message = f"cannot be written: {error.strerror or error}. {advice}"
         raise RunError(Fault(str(folder), message=message)) from error
     return placed
@@ -368,7 +373,8 @@ def load_report(reference: str | Path, directory: str | Path = "results") -> Rep
         before = memoryview(text)[: -len(own)] if text.endswith(own) else text  # of some gigabytes, no copy
         if found.checksum and checksum(before, _END) != found.checksum:
             raise DamagedReportError(Fault(str(path), message=OTHER_BYTES))
-        if any(found.primary_metric not in names for names in _metrics_of(found)):
+        scores = [setting.scores.keys() & setting.per_query.evaluations.keys() for setting in found.settings]
+        if any(found.primary_metric not in names for names in (found.metrics, *scores)):
             message = f"is damaged: it does not have its primary metric, {found.primary_metric!r}, everywhere."
             raise ReportError(Fault(str(path), message=message))
     except OSError as error:
@@ -376,13 +382,6 @@ def load_report(reference: str | Path, directory: str | Path = "results") -> Rep
     except ValidationError as error:
         raise ReportError(Fault(str(path), message=_damage(error))) from None
     return _placed(_with_warning(found, folder), folder)
-
-
-def _metrics_of(report: Report) -> Iterator[Collection[str]]:
-    """The names of metrics in each place that has some."""
-    yield report.metrics
-    for setting in report.settings:
-        yield setting.scores.keys() & setting.per_query.evaluations.keys()
 
 
 def _with_warning(report: Report, folder: Path) -> Report:

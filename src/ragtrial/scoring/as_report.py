@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ragtrial.cache.bookkeeping import only_writer
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
-from ragtrial.errors import Fault, InputError, RunError, without_secrets
+from ragtrial.errors import Fault, InputError, without_secrets
 from ragtrial.pipeline.reporting import build_report
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.records import PromptQueries, highest_grades
-from ragtrial.report.model import Report, write_folder
+from ragtrial.report.model import Report, write_report
 from ragtrial.report.rows import Row
 from ragtrial.runs.formats.rows import distinct
 from ragtrial.runs.inputs import RunInput
@@ -63,20 +62,8 @@ def write_score_report(scoring: Scoring, given: RunInput, target: str | Path) ->
         config={"score": {**sources, **protocol.as_json()}},
         failures=[],
     )
-    return write_new(report, folder, rankings, [], json.dumps(report.config, indent=1) + "\n")
-
-
-def write_new(
-    report: Report, folder: Path, rankings: Mapping[str, Iterable[Row]], texts: Iterable[Row], config_text: str
-) -> Report:
-    """Write ``report`` as ``folder``, which is new. Raises RunError if it cannot be written."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with only_writer(folder.parent, folder.name):
-            return write_folder(report, folder, rankings, texts, {"config.yaml": config_text})
-    except OSError as error:
-        message = f"cannot be written: {error.strerror or error}. Free space, or name another folder with -o."
-        raise RunError(Fault(str(folder), message=message)) from error
+    config = json.dumps(report.config, indent=1) + "\n"
+    return write_report(report, folder.parent, rankings, [], config, name=folder.name)
 
 
 def check_new(folder: Path) -> None:

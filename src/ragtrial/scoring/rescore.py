@@ -47,7 +47,7 @@ from ragtrial.records import PromptQueries, ReportWarning
 from ragtrial.report.model import PARTS, Report, write_report
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import QueryColumns, SettingPart
-from ragtrial.scoring.as_report import check_new, write_new
+from ragtrial.scoring.as_report import check_new
 from ragtrial.scoring.labels import ChosenLabels, choose_labels
 
 _OF_LABELS = {
@@ -155,7 +155,7 @@ def _write(parent: Report, report: Report, scored: Sequence[ScoredSetting], targ
     if target is None and (own.name, own.parent.name) == (parent.run_id, parent.experiment):
         return write_report(report, own.parent.parent, rankings, texts, text)
     folder = own.with_name(f"{own.name}-{report.run_id}") if target is None else Path(target)
-    return write_new(report, folder, rankings, texts, text)
+    return write_report(report, folder.parent, rankings, texts, text, name=folder.name)
 
 
 def _rows(parent: Report, scored: ScoredSetting, queries: Sequence[str]) -> Iterator[Row]:

@@ -293,14 +293,12 @@ def test_an_array_comes_back_as_it_was_and_numpy_reads_the_file(
     assert read_array(path).tobytes() == array.tobytes()
 
 
-def test_rows_are_written_block_by_block_and_read_only(tmp_path: Path) -> None:
+def test_rows_are_written_block_by_block(tmp_path: Path) -> None:
     matrix = np.arange(28, dtype=np.float32).reshape(7, 4)
     write_rows(tmp_path / "a.npy", (matrix[start : start + 3] for start in range(0, 7, 3)), (7, 4))
     found = read_array(tmp_path / "a.npy")
     np.testing.assert_array_equal(found, matrix)
     assert type(found) is np.ndarray
-    with pytest.raises(ValueError, match="read-only"):
-        found[0, 0] = 1
 
 
 @pytest.mark.parametrize("length", [100, 100_000])

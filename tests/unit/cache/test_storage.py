@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import numpy as np
@@ -31,18 +27,6 @@ from text_strategies import any_texts
 
 PATIENCE = 60
 """Seconds after which a process that should have answered is taken for stuck."""
-
-processes = multiprocessing.get_context("spawn")
-
-
-def run_together(work: Callable[..., None], arguments: list[tuple[object, ...]]) -> list[int | None]:
-    """The exit codes of processes that run at once."""
-    started = [processes.Process(target=work, args=args) for args in arguments]
-    for process in started:
-        process.start()
-    for process in started:
-        process.join(PATIENCE)
-    return [process.exitcode for process in started]
 
 
 @contextmanager
@@ -203,27 +187,6 @@ def test_a_build_that_cannot_write_says_what_and_how_to_mend_it(workspace: Works
     assert not workspace.has("chunks", "a")
 
 
-def test_a_killed_build_leaves_no_stage_and_no_lock(workspace: Workspace) -> None:
-    code = """
-import sys
-from pathlib import Path
-from ragtrial.cache.workspace import Workspace
-def build(folder):
-    (folder / "half").write_text("x")
-    print("building", flush=True)
-    sys.stdin.read()
-Workspace(Path(sys.argv[1])).stage("chunks", "a", "chunks", build)
-"""
-    with python(code, workspace.root) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "building\n"
-        process.send_signal(signal.SIGKILL)
-        process.wait(PATIENCE)
-    assert not workspace.has("chunks", "a")
-    made = workspace.stage("chunks", "a", "chunks (small)", lambda folder: write_text(folder / "whole", ""))
-    assert names_in(made) == ["stage.json", "whole"]
-
-
 def sealed_layout(layout: str) -> str:
     return f"{layout} {fingerprint(layout)}\n"
 
@@ -261,17 +224,6 @@ def test_a_folder_without_a_layout_that_can_be_read_is_no_workspace(tmp_path: Pa
     with pytest.raises(WorkspaceError) as caught:
         check_layout(tmp_path)
     assert str(caught.value) == f"{tmp_path} is no workspace: its file LAYOUT is missing, damaged or cannot be read."
-
-
-def test_a_workspace_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    root = tmp_path / "file"
-    root.write_text("x")
-    with pytest.raises(WorkspaceError) as caught:
-        Workspace(root)
-    assert str(caught.value) == (
-        f"the workspace {root} cannot be used: File exists. Free space, mend permissions, or name another folder with "
-        "`workspace:` or RAGTRIAL_WORKSPACE."
-    )
 
 
 def test_a_workspace_is_kept_out_of_version_control_and_keeps_a_gitignore_that_is_there(tmp_path: Path) -> None:
@@ -320,19 +272,6 @@ def test_a_vector_that_is_missing_is_a_key_error_and_a_new_one_replaces_the_old(
         assert np.array_equal(cache.read(keys_of(1)), vectors_of(9))
         assert cache.read(keys_of()).shape == (0, 0)
         assert cache.missing(keys_of()).shape == (0,)
-
-
-def test_of_a_batch_with_a_row_that_cannot_be_written_nothing_is(tmp_path: Path) -> None:
-    with VectorCache(tmp_path / "v.db") as cache:
-        cache._connection.execute(
-            "CREATE TRIGGER refusal BEFORE INSERT ON vectors WHEN NEW.vector = zeroblob(16) "
-            "BEGIN SELECT RAISE(FAIL, 'refused'); END"
-        )
-        with pytest.raises(WorkspaceError, match="refused"):
-            cache.write(keys_of(1, 5, 2), np.array([[1] * 4, [0] * 4, [2] * 4], dtype=np.float32))
-        assert cache.missing(keys_of(1, 5, 2)).all()
-        cache.write(keys_of(1), vectors_of(1))
-        assert np.array_equal(cache.read(keys_of(1)), vectors_of(1))
 
 
 def test_a_batch_that_finds_the_disk_full_is_not_written_at_all_and_the_cache_goes_on(tmp_path: Path) -> None:
@@ -405,64 +344,3 @@ with new_file(Path(sys.argv[1])) as file:
     write_text(path, "again")
     assert path.read_text() == "again"
     assert sorted(tmp_path.iterdir()) == [of_other, path]
-
-
-def test_a_killed_writer_loses_nothing_that_was_committed_and_leaves_no_half_batch(tmp_path: Path) -> None:
-    path = tmp_path / "v.db"
-    code = """
-import itertools, sys
-import numpy as np
-from pathlib import Path
-from ragtrial.cache.vectors import VectorCache, text_keys
-cache = VectorCache(Path(sys.argv[1]))
-for batch in itertools.count():
-    keys = text_keys(f"{batch}-{row}" for row in range(200))
-    cache.write(keys, np.full((200, 64), batch, dtype=np.float32))
-    print(batch, flush=True)
-"""
-    with python(code, path) as process:
-        assert process.stdout is not None
-        told = [int(process.stdout.readline()) for _ in range(25)]
-        process.send_signal(signal.SIGKILL)
-        process.wait(PATIENCE)
-        told += [int(line) for line in process.stdout.read().split()]
-    with VectorCache(path) as cache:
-        for batch in told:
-            keys = text_keys(f"{batch}-{row}" for row in range(200))
-            assert np.array_equal(cache.read(keys), np.full((200, 64), batch, dtype=np.float32))
-        unfinished = text_keys(f"{len(told)}-{row}" for row in range(200))
-        assert cache.missing(unfinished).sum() in (0, 200)
-
-
-def _write_batches(path: Path, ready: Barrier, first: int) -> None:
-    with VectorCache(path) as cache:
-        ready.wait(PATIENCE)
-        for start in range(first, first + 400, 10):
-            numbers = range(start, start + 10)
-            cache.write(keys_of(*numbers), vectors_of(*numbers))
-
-
-@pytest.mark.slow
-def test_two_processes_write_at_once_without_losing_a_vector(tmp_path: Path) -> None:
-    path, ready = tmp_path / "v.db", processes.Barrier(2)
-    # Half of the keys are written by both.
-    assert run_together(_write_batches, [(path, ready, 0), (path, ready, 200)]) == [0, 0]
-    with VectorCache(path) as cache:
-        assert np.array_equal(cache.read(keys_of(*range(600))), vectors_of(*range(600)))
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    connection.close()
-
-
-def _make_caches(folder: Path, ready: Barrier) -> None:
-    for place in range(40):
-        ready.wait(PATIENCE)
-        tick = int(time.monotonic() * 100) + 2  # the clock is the machine's: all leave at the same tick
-        while time.monotonic() * 100 < tick:
-            pass
-        VectorCache(folder / f"{place}.db").close()
-
-
-@pytest.mark.slow
-def test_two_processes_may_make_a_cache_at_once(tmp_path: Path) -> None:
-    assert run_together(_make_caches, [(tmp_path, processes.Barrier(2))] * 2) == [0, 0]

@@ -14,7 +14,7 @@ from experiments import Experiment, python, write_experiment
 from ragtrial.config.settings import settings_of
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.corpus_stages import estimated_chunks
-from ragtrial.pipeline.dry_run import DryRun, PlannedStage, describe_change
+from ragtrial.pipeline.dry_run import DryRun, describe_change
 from ragtrial.pipeline.measurement_stages import latency_warnings
 from ragtrial.pipeline.run import Run
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, QueryColumns, SettingPart
@@ -300,12 +300,6 @@ def test_latencies_that_other_programs_slowed_are_marked(waited: float | None, *
     assert row[1:4] == (["1.0~", "2.0~", "3.0~"] if is_loaded else ["1.0", "2.0", "3.0"])
     told = list(latency_warnings({"a": latency, "b": None}))
     assert [one.code for one in told] == ["latency-loaded"] * is_loaded
-
-
-def test_a_stage_that_is_kept_has_no_reason_and_takes_no_time(finished: Experiment) -> None:
-    plan = plan_of(finished)
-    assert all(stage.is_cached and stage.why == "" and stage.amount.seconds == 0 for stage in plan.stages)
-    assert isinstance(plan.stages[0], PlannedStage)
 
 
 def test_bytes_per_vector_are_a_column_where_they_differ() -> None:

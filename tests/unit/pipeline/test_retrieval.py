@@ -148,8 +148,9 @@ def test_what_is_skipped_at_any_depth_stays_skipped_and_facts_are_of_the_first_s
             return Candidates(found.units, found.rankings, failed, found.facts)
 
     searcher = Failing({"deep": [0, 1, 2, 3], "fine": [3, 4]}, [0, 0, 0, 0, 1])
-    found = ranked(searcher, ["deep", "fine"], Depth(units=2))
+    found = ranked(searcher, ["deep", "fine"], Depth(candidates=2, units=2))
     assert found.candidates.skipped.tolist() == [True, False]
+    assert rows_of(found.candidates.rankings.codes) == [[], [3, 4]]
     assert found.candidates.facts == {"asked": 2}
     assert documents_of(found) == [[0], [0, 1]]
 

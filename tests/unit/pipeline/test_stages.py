@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,7 +18,6 @@ import numpy as np
 import pytest
 
 from experiments import DOCUMENTS, QUERIES, RUN, STAGES, Experiment, python, write_experiment
-from forked import forked
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.config.settings import Setting, settings_of
 from ragtrial.dataset.chunks import Chunks
@@ -56,7 +53,7 @@ class Made:
     setting: Setting
 
     def result(self) -> SettingResult:
-        return Results(self.graph, self.setting.embedder).of(self.setting)
+        return Results(self.graph, self.setting.config).of(self.setting)
 
     def chunks(self) -> Chunks:
         chunks = self.corpus.chunks(self.setting)
@@ -247,10 +244,7 @@ CUT = {"chunks", "lengths", *EMBEDDED}
         pytest.param(append("model/tokenizer.json", b" "), CUT, id="tokenizer"),
         pytest.param(option('"device": "cpu"', '"max_length": 32'), EMBEDDED, id="maximum length"),
         pytest.param(option('"device": "cpu"', '"precision": "bfloat16"'), EMBEDDED, id="precision"),
-        pytest.param(option('"device": "cpu"', '"document_prefix": "d: "'), CUT - {"chunks"}, id="prefix of documents"),
-        pytest.param(option('"device": "cpu"', '"query_prefix": "q: "'), {"rankings", "latency"}, id="query prefix"),
         pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 2'), {"latency"}, id="less top_k"),
-        pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 4'), {"rankings", "latency"}, id="more top_k"),
         pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_search": 99}'), INDEXED, id="ef_search"),
     ],
 )
@@ -352,42 +346,6 @@ def embedder(**options: object) -> dict[str, object]:
 # What is finished is not lost.
 
 
-def long_documents() -> dict[str, str]:
-    return {f"note-{number:03}.txt": f"Loaf {number} is number {number * 7} of the day." for number in range(120)}
-
-
-LOAVES = [{"id": "one", "text": "loaf 7", "relevant_docs": [{"doc": "note-007.txt"}]}]
-
-
-def killed_after(experiment: Experiment, texts: int) -> None:
-    """Run until the function kills its own process, with the signal that cannot be caught."""
-    experiment.trouble("kill", after=texts)
-    assert forked(RUN, experiment.file).code == -signal.SIGKILL
-    experiment.no_trouble()
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_while_it_embeds_goes_on_where_it_was(tmp_path: Path) -> None:
-    options = {"documents": long_documents(), "queries": LOAVES, "embedder": embedder(batch_size=1)}
-    experiment, control = (write_experiment(tmp_path / name, **options) for name in ("killed", "whole"))  # type: ignore[arg-type]  # mypy takes the values for one type
-    killed_after(experiment, 100)
-    tried = experiment.embedded()
-    assert len(tried) == 101
-    report = run(experiment)
-    compared, *again = experiment.embedded()[len(tried) :]
-    kept = set(tried) - set(again)
-    assert compared in kept  # once, to see whether the function is still the same
-    assert len(kept) >= 60
-    assert len(again) == len(set(again)) == len(control_texts(control)) - len(kept)
-    assert numbers(report.settings[0]) == numbers(run(control).settings[0])
-
-
-def control_texts(experiment: Experiment) -> list[str]:
-    """What is embedded when nothing goes wrong."""
-    run(experiment)
-    return experiment.embedded()
-
-
 def test_a_failure_while_embedding_leaves_no_stage_that_counts(experiment: Experiment) -> None:
     experiment.trouble("raise", after=5)
     with pytest.raises(EmbedderError, match=r"^embedding:embed raised ConnectionError for 4 texts: out of quota$"):
@@ -405,25 +363,6 @@ def test_any_part_of_the_workspace_may_be_deleted(experiment: Experiment, kind: 
     first = run(experiment)
     shutil.rmtree(experiment.workspace / kind)
     assert numbers(run(experiment).settings[0]) == numbers(first.settings[0])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("store", ["exact", "chroma"])
-def test_two_runs_at_once_share_the_work_and_find_the_same(tmp_path: Path, store: str) -> None:
-    experiment = write_experiment(tmp_path, long_documents(), LOAVES, store={"kind": store})
-    command = [sys.executable, "-c", RUN, str(experiment.file)]
-    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=120)[1] for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    embedded = Counter(experiment.embedded())
-    again = [text for text, times in embedded.items() if times > 1]
-    # The run that embeds the questions may be the other one: it embeds one text again, to see whether the function of
-    # the user is still the same.
-    assert (len(embedded), embedded.total() - len(embedded)) in ((121, 0), (121, 1)), again
-    assert set(again).isdisjoint(QUESTIONS)
-    first, second = (load_report(run).settings[0] for run in (experiment.folder / "results" / "kitchen").glob("2*"))
-    assert numbers(first) == numbers(second)
-    assert first.index == second.index
 
 
 # What is found.
@@ -460,7 +399,7 @@ def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experimen
 def test_long_texts_are_counted_without_embedding_any(experiment: Experiment, minilm_folder: Path) -> None:
     limits = (f"embedder.tokenizer_model={minilm_folder}", "embedder.max_length=11")
     made = made_of(experiment, QUESTIONS, *limits)
-    results = Results(made.graph, made.setting.embedder)
+    results = Results(made.graph, made.setting.config)
     counted = results.too_long(made.corpus.stages(made.setting), made.graph.questions)
     assert experiment.embedded() == []
     assert made.result().diagnostics.too_long == counted
@@ -481,16 +420,6 @@ def test_latency_asks_the_model_for_each_query_alone_and_after_warming_up(experi
     assert 0 < latency.p50 <= latency.p95
     assert sorted(asked[3:]) == sorted(QUESTIONS)
     assert asked[:3] == asked[3:6]
-
-
-def test_latency_is_taken_of_at_most_fifty_queries(experiment: Experiment) -> None:
-    queries = [f"loaf {number}" for number in range(70)]
-    latency = rankings(experiment, queries, latency=True).latency
-    assert latency is not None
-    assert latency.n == 50
-    asked = experiment.embedded()[-53:]
-    assert set(asked) < set(queries)
-    assert len(set(asked)) == 50
 
 
 def test_latency_is_measured_again_only_when_there_are_twice_as_many_queries(experiment: Experiment) -> None:
@@ -526,7 +455,7 @@ def test_the_latency_of_a_fusion_is_that_of_all_its_parts_together(experiment: E
     made = made_of(experiment, QUESTIONS, *fusion, latency=True)
     for setting in made.graph.settings:
         assert made.graph.run_of(setting).latency is not None
-        Results(made.graph, setting.embedder).of(setting)
+        Results(made.graph, setting.config).of(setting)
     added = experiment.embedded()[before:]
     assert sorted(set(added)) == sorted(QUESTIONS)
     assert len(added) == 2 * (3 + len(QUESTIONS))  # dense, and the fusion

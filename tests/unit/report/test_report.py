@@ -137,16 +137,13 @@ def test_the_rankings_file_has_every_hit_of_every_query(written: Written) -> Non
         assert sum(len(row["docs"]) for row in rows.values()) == setting["counts"]["documents_kept"]
 
 
-def test_the_text_of_a_hit_is_that_part_of_its_document(written: Written) -> None:
+def test_the_texts_file_has_every_chunk_that_was_found_once_with_its_text(written: Written) -> None:
     documents = {document.id: document for document in read_documents(written.experiment.folder / "documents")}
-    for row in read_rows(written.folder / "texts.jsonl.gz"):
+    texts = list(read_rows(written.folder / "texts.jsonl.gz"))
+    for row in texts:
         document = documents[row["doc"]]
         assert document.text[row["start"] : row["end"]] == row["text"] != ""
         assert row["title"] == document.title
-
-
-def test_the_texts_file_has_every_chunk_that_was_found_once_and_no_other(written: Written) -> None:
-    texts = list(read_rows(written.folder / "texts.jsonl.gz"))
     found = {
         (chunk, doc, start, end)
         for setting in written.settings()

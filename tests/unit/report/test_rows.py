@@ -26,10 +26,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_all_rows_are_read_in_order(path: Path) -> None:
-    assert list(read_rows(path)) == ROWS
-
-
 @settings(max_examples=50, deadline=None)
 @given(numbers=st.sets(st.integers(0, len(ROWS) - 1)).map(sorted))
 def test_rows_are_read_by_number(numbers: list[int], path: Path) -> None:
