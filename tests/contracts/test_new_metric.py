@@ -102,6 +102,6 @@ def test_its_bounds_its_best_value_and_its_ranges_are_known() -> None:
 def test_its_difference_is_split_among_documents_and_pooled(report: Report) -> None:
     query = next(one for one in report.queries if one.relevant_docs)
     share = gain_share("halved_recall@2", query, report)
-    assert share.at(query.relevant_docs[0].doc, 1, 3) == 1 / (2 * share.relevant)
+    assert share.at(query.relevant_docs[0].doc, 1) == 1 / (2 * share.relevant)
     contest = input_of([str(report.folder)], primary="halved_recall@2")
     assert Pool(contest).unjudged[0].weight > 0

@@ -9,12 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import ragtrial.runs.compiled.library as doors
 from ragtrial.errors import RagtrialError
-from ragtrial.runs.joins import match, read_run
-from ragtrial.runs.qrels import PackedIds, Qrels, Run
+from ragtrial.runs.joins import read_run
+from ragtrial.runs.qrels import Qrels
 
 QRELS = Qrels.of([(f"q{number}", [(f"d{at}", at) for at in range(number)], False) for number in range(5)])
 PIECES = [
@@ -67,16 +65,6 @@ def one_round(generator: random.Random, path: Path) -> None:
     attempt(lambda: read_run(path, QRELS, form="trec", order=order, **options))
     path.write_bytes(damaged(generator, 3))
     attempt(lambda: read_run(path, QRELS, form="msmarco", order="rank", **options))
-    in_memory(generator, order if order != "rank" else "score")
-
-
-def in_memory(generator: random.Random, order: Any) -> None:
-    count = generator.randrange(30)
-    starts = np.array(sorted([0, count, *(generator.randrange(count + 1) for _ in range(5))]))
-    documents = PackedIds.of(f"d{generator.randrange(9)}" * generator.randrange(1, 5) for _ in range(count))
-    values = np.array([generator.choice([1.0, 2.0, -0.0, np.inf]) for _ in range(count)])
-    run = Run("r", tuple(f"q{number}" for number in range(6)), starts, documents, values, generator.random() < 0.3)
-    attempt(lambda: match(run, QRELS, order=order, duplicates="first"))
 
 
 def main() -> None:

@@ -218,20 +218,6 @@ def test_runs_in_memory_are_joined_as_in_python(
         assert values_of(one) == plain
 
 
-def test_much_in_memory_is_joined_as_in_python() -> None:
-    generator = np.random.default_rng(3)
-    queries, depth = 500, 600
-    numbers = np.array([generator.permutation(2000)[:depth] for _ in range(queries)])
-    names = [f"q{number}" for number in range(queries)]
-    qrels = Qrels.of((name, [(f"d{number}", 1) for number in generator.permutation(2000)[:9]], False) for name in names)
-    scores = generator.integers(0, 400, numbers.size).astype(np.float64)
-    documents = PackedIds.of(f"d{number}" for number in numbers.ravel())
-    run = Run("r", tuple(names), np.arange(queries + 1) * depth, documents, scores)
-    one, other = both(lambda: columns_of(match(run, qrels, order="trec", duplicates="error")))
-    assert one == other
-    assert values_of(one) == plain_runs.joined(plain_runs.rows_of(run), qrels, "trec", has_scores=True)
-
-
 def random_decimals(count: int) -> list[bytes]:
     """Decimals of every kind that is hard: long, halfway between doubles, tiny, huge."""
     generator = random.Random(11)

@@ -58,21 +58,6 @@ def test_every_column_of_a_small_run_is_as_worked_out_by_hand(file: Path) -> Non
     }
 
 
-@pytest.mark.parametrize(
-    ("order", "expected"),
-    [("score", [(2, 2), (3, 0)]), ("trec", [(2, 2), (3, 0)]), ("rank", [(1, 0), (3, 2)]), ("file", [(1, 0), (3, 2)])],
-)
-def test_a_run_is_ordered_as_asked(file: Path, order: Order, expected: list[tuple[int, int]]) -> None:
-    content = b"q1 Q0 d1 1 2.5 t\nq1 Q0 d9 2 3.0 t\nq1 Q0 d3 3 2.5 t\n"
-    swapped = content if order != "score" else b"q1 Q0 d3 3 2.5 t\nq1 Q0 d9 2 3.0 t\nq1 Q0 d1 1 2.5 t\n"
-    hits = read(file, swapped, order=order)
-    assert hits_of(hits)[0] == expected
-    assert hits.contradicted.tolist() == [True, False, False]
-    assert hits.tied.tolist() == [True, False, False]
-    ties = [2, 2] if order in ("score", "trec") else [rank for rank, _ in expected]
-    assert hits.tie_first.tolist() == ties
-
-
 def test_white_space_comments_and_line_ends_are_read_as_they_are_meant(file: Path) -> None:
     messy = (
         b"\xef\xbb\xbf# made by x\r\n\r\n \t q1\tQ0  d#9 \v1\f3.0 t\r\n  # q1 Q0 d2 2 2 t\n"
@@ -238,25 +223,6 @@ def test_every_fault_of_qrels_is_told(file: Path) -> None:
 def run_of(values: list[float] | None, *, by_rank: bool = False, documents: str = "d9 d3 d1 d1") -> Run:
     column = None if values is None else np.array(values)
     return Run("a run", ("q1", "q2"), np.array([0, 3, 4]), PackedIds.of(documents.split()), column, by_rank)
-
-
-@pytest.mark.parametrize(
-    ("values", "by_rank", "order", "expected"),
-    [
-        ([1.0, 2.0, 2.0, 1.0], False, "score", [(1, 2), (2, 0)]),
-        ([-1.0, -0.0, 0.0, 1.0], False, "score", [(1, 2), (2, 0)]),
-        ([2.0, 1.0, 1.0, 1.0], False, "trec", [(2, 2), (3, 0)]),
-        ([1.0, 1.0, 2.0, 1.0], False, "file", [(2, 2), (3, 0)]),
-        ([3.0, 2.0, 1.0, 1.0], True, "score", [(1, 0), (2, 2)]),
-        (None, False, "score", [(2, 2), (3, 0)]),
-    ],
-)
-def test_a_run_in_memory_is_ordered_as_asked(
-    values: list[float] | None, by_rank: bool, order: Order, expected: list[tuple[int, int]]
-) -> None:
-    hits = match(run_of(values, by_rank=by_rank), QRELS, order=order, duplicates="error")
-    assert hits_of(hits) == [expected, [(1, 3)], []]
-    assert hits.tied.tolist() == [values is not None and not by_rank, False, False]
 
 
 def test_faults_of_a_run_in_memory_name_query_and_hit() -> None:
