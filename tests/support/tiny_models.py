@@ -19,20 +19,10 @@ def write_tiny_model(folder: Path, tokenizer: Path, seed: int, prompts: dict[str
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import BertConfig, BertModel
+    from transformers import BertModel
 
-    bare = folder.with_name(f"{folder.name}-bare")
     torch.manual_seed(seed)
-    config = BertConfig(
-        vocab_size=30_522,
-        hidden_size=DIMENSION,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=MOST_TOKENS,
-    )
-    BertModel(config).save_pretrained(str(bare))
-    _copy_tokenizer(tokenizer, bare)
+    bare = _saved_bare(BertModel(_config()), folder, tokenizer)
     modules = [Transformer(str(bare), max_seq_length=MOST_TOKENS), Pooling(DIMENSION)]
     SentenceTransformer(modules=modules, prompts=prompts, device="cpu").save(str(folder), create_model_card=False)
     shutil.rmtree(bare)
@@ -52,9 +42,7 @@ def write_tiny_cross_encoder(folder: Path, tokenizer: Path, seed: int, labels: i
     from transformers import BertForSequenceClassification
 
     torch.manual_seed(seed)
-    config = _wide_config()
-    config.num_labels = labels
-    model = BertForSequenceClassification(config)
+    model = BertForSequenceClassification(_config(initializer_range=0.5, num_labels=labels))
     torch.nn.init.constant_(model.classifier.bias, 60)  # where a sigmoid tells no two scores apart
     model.save_pretrained(str(folder))
     _copy_tokenizer(tokenizer, folder)
@@ -73,7 +61,7 @@ def write_tiny_sparse_encoder(folder: Path, tokenizer: Path, seed: int, bias: fl
     from transformers import BertForMaskedLM
 
     torch.manual_seed(seed)
-    model = BertForMaskedLM(_wide_config())
+    model = BertForMaskedLM(_config(initializer_range=0.5))
     torch.nn.init.constant_(model.cls.predictions.bias, bias)
     bare = _saved_bare(model, folder, tokenizer)
     modules = [Transformer(str(bare), transformer_task="fill-mask", max_seq_length=MOST_TOKENS), SpladePooling("max")]
@@ -94,7 +82,7 @@ def write_tiny_late_encoder(folder: Path, tokenizer: Path, seed: int, **saved: o
     from transformers import BertModel
 
     torch.manual_seed(seed)
-    bare = _saved_bare(BertModel(_wide_config()), folder, tokenizer)
+    bare = _saved_bare(BertModel(_config(initializer_range=0.5)), folder, tokenizer)
     expansion = {"strategy": "fixed", "attend": False, "length": 16}
     modules = [
         Transformer(str(bare), max_seq_length=MOST_TOKENS, document_length=48, query_expansion=expansion),
@@ -109,8 +97,8 @@ def write_tiny_late_encoder(folder: Path, tokenizer: Path, seed: int, **saved: o
     return folder
 
 
-def _wide_config() -> BertConfig:
-    """Of a model whose random vectors differ from text to text."""
+def _config(**options: Any) -> BertConfig:
+    """The size of a model; with an ``initializer_range`` of 0.5 random vectors differ from text to text."""
     from transformers import BertConfig
 
     return BertConfig(
@@ -120,7 +108,7 @@ def _wide_config() -> BertConfig:
         num_attention_heads=2,
         intermediate_size=32,
         max_position_embeddings=MOST_TOKENS,
-        initializer_range=0.5,
+        **options,
     )
 
 
@@ -143,7 +131,7 @@ def _transformer(folder: Path, tokenizer: Path, seed: int, **options: object) ->
     from transformers import BertModel
 
     torch.manual_seed(seed)
-    bare = _saved_bare(BertModel(_wide_config()), folder, tokenizer)
+    bare = _saved_bare(BertModel(_config(initializer_range=0.5)), folder, tokenizer)
     module = Transformer(str(bare), **{"max_seq_length": MOST_TOKENS, **options})
     shutil.rmtree(bare)
     return module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -134,8 +134,8 @@ class ChunkStage(Stage[Chunks]):
         chunker, tokenizer = self.chunker, self.resources.unit_tokenizer(self.setting)
         size = int(library.sizes.sum())
 
-        def embed(texts: Sequence[str], advance: Callable[[int], None]) -> Floats:
-            return self.resources.embedder(self.setting.embedder.whole).embed_documents(texts, advance)
+        def embed(texts: Sequence[str]) -> Floats:
+            return self.resources.embedder(self.setting.embedder.whole).embed_documents(texts)
 
         with self.resources.working("chunks", len(library), "documents", self._rate, size) as progress:
             has_titles = self.setting.context.title

@@ -82,17 +82,11 @@ def test_the_time_of_embedding_is_without_that_of_loading_the_model(
     assert (embedded.seconds, now[0]) == (2, 102)
 
 
-def test_a_query_and_a_document_of_the_same_text_and_prefix_are_embedded_once(experiment: Experiment) -> None:
-    embedder = cached(experiment, query_prefix="about ", document_prefix="about ")
-    embed(embedder, ["rye"], embedder.document_prefix)
-    embedder.embed_queries(["rye"])
-    assert experiment.embedded() == ["about rye"]
-
-
-def test_the_same_text_behind_another_prefix_is_another_text(experiment: Experiment) -> None:
-    embedder = cached(experiment)
+def test_a_text_is_embedded_once_behind_each_prefix(experiment: Experiment) -> None:
+    embedder = cached(experiment, query_prefix="some ")
     first, _, _ = embed(embedder, ["rye"], "some ")
     second, _, _ = embed(embedder, ["rye"], "other ")
+    embedder.embed_queries(["rye"])
     assert experiment.embedded() == ["some rye", "other rye"]
     assert not np.allclose(first, second)
 
@@ -154,15 +148,8 @@ def test_texts_longer_than_the_model_reads_are_counted_with_prefix_and_special_t
     assert embedder.lengths(TextList(texts), "").tolist() == [5, 6, 7]
     assert embedder.lengths(TextList(texts), "hot ").tolist() == [6, 7, 8]
     assert embedder.count_too_long(np.array([5, 6, 7, 7])) == 2
-
-
-@pytest.mark.parametrize("known", ["tokenizer_model", "max_length", None])
-def test_how_many_texts_are_too_long_is_unknown_without_a_tokenizer_or_a_limit(
-    experiment: Experiment, minilm_folder: Path, known: str | None
-) -> None:
-    values = {"tokenizer_model": str(minilm_folder / "tokenizer.json"), "max_length": 1}
-    options = {} if known is None else {known: values[known]}
-    assert embed(cached(experiment, **options), ["rye bread"])[1] is None
+    for options in ({"tokenizer_model": tokenizer}, {"max_length": 1}):
+        assert cached(experiment, **options).count_too_long(np.array([5])) is None, "one of the two is not known"
 
 
 def test_the_model_itself_is_asked_when_the_cache_is_to_be_passed_by(experiment: Experiment) -> None:

@@ -126,9 +126,3 @@ def test_kept_replies_are_given_although_others_cost_more_than_the_budget(tmp_pa
         model, kept = chat(double, tmp_path, price=1.0), asked("z")
         assert answered(model, kept, NO_LIMIT) == [1]
         assert answered(model, [*many(1), *kept, *asked("y")], Budget(money=1.5 * MOST)) == [1, 1]
-
-
-def test_a_group_that_its_bound_makes_too_expensive_is_asked_once_a_bill_shows_that_it_is_not(tmp_path: Path) -> None:
-    with EndpointDouble(default=saying(lambda text: text)) as double:  # a reply bills 3 tokens
-        model = chat(double, tmp_path, price=1.0, max_tokens=1)
-        assert answered(model, asked("abcd"), Budget(money=1.5 * MOST)) == [4]

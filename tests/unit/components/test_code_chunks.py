@@ -57,8 +57,8 @@ struct point {
 """
 
 
-def chunks(text: str, language: str, size: int, overlap: int = 0) -> list[str]:
-    made = CodeChunker.model_validate({"language": language, "size": size, "overlap": overlap, "unit": "characters"})
+def chunks(text: str, language: str, size: int) -> list[str]:
+    made = CodeChunker.model_validate({"language": language, "size": size, "overlap": 0, "unit": "characters"})
     return [text[span.start : span.end] for span in made.split(text, LengthFunction(range(len(text))))]
 
 
@@ -84,10 +84,6 @@ def test_a_comment_stays_with_what_follows_it_and_a_closing_brace_with_what_it_c
         "if (a > b) {\n        return a + b;\n    }\n    return b;\n}",
         "struct point {\n    int x;\n    int y;\n};",
     ]
-
-
-def test_a_chunk_repeats_whole_statements_up_to_the_overlap() -> None:
-    assert chunks("a = 1\nb = 2\nc = 3\nd = 4\n", "python", 18, overlap=6) == ["a = 1\nb = 2\nc = 3", "c = 3\nd = 4"]
 
 
 def test_text_in_which_the_parser_would_be_lost_is_cut_as_text() -> None:

@@ -13,8 +13,7 @@ import pytest
 from corpora import write_rows
 from experiments import Experiment, write_experiment
 from ragtrial import load_config
-from ragtrial.errors import EmbedderError, LabelsError, PrefixesError
-from ragtrial.evaluator import RetrievalEvaluator
+from ragtrial.errors import LabelsError, PrefixesError
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.chunk_preview import cut_settings, distinct_rows
 from ragtrial.pipeline.run import Run, RunOptions
@@ -109,25 +108,6 @@ def test_the_place_of_the_file_and_the_order_of_its_rows_change_no_vector_and_no
     file.write_text("".join(reversed(file.read_text().splitlines(keepends=True))))
     run_experiment(prefixed.config())
     assert {kind for kind, _ in stages(prefixed) - before} == {"surroundings"}
-
-
-def test_a_run_that_broke_goes_on_where_it_was(prefixed: Experiment) -> None:
-    change_config(prefixed, context={"prefixes": "prefixes.jsonl", "sentences": 1, "headings": True})
-    before = len(prefixed.embedded())
-    prefixed.trouble("raise", after=before + 6)
-    with pytest.raises(EmbedderError, match="out of quota"):
-        RetrievalEvaluator(prefixed.config()).retrieve()
-    prefixed.no_trouble()
-    kept = set(prefixed.embedded()[before : before + 4])
-    assert len(kept) == 4
-    broken_at = len(prefixed.embedded())
-    run_experiment(prefixed.config())
-    _compared, *rest = prefixed.embedded()[broken_at:]
-    assert rest
-    assert kept.isdisjoint(rest)
-    done = len(prefixed.embedded())
-    run_experiment(prefixed.config())
-    assert len(prefixed.embedded()) == done
 
 
 def test_damaged_surroundings_are_made_again(prefixed: Experiment) -> None:

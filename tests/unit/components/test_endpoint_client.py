@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
 from pydantic import ValidationError
@@ -66,19 +65,6 @@ def test_what_does_not_pass_is_an_error_after_the_last_retry(name: str) -> None:
         assert len(double.asked) == 2
 
 
-@pytest.mark.parametrize("answer", [endpoint_double.reordered, endpoint_double.larger])
-def test_vectors_come_in_the_order_of_the_texts_however_they_are_answered(answer: Fault) -> None:
-    with EndpointDouble(default=answer) as double:
-        assert embedded(double, []) == RIGHT
-
-
-def test_vectors_in_base64_are_the_same() -> None:
-    with EndpointDouble() as double, Client(options_of(double)) as client:
-        reply = embed(client, TEXTS, {"encoding_format": "base64"})
-    assert reply.vectors.tolist() == RIGHT
-    assert reply.tokens == 9
-
-
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -131,19 +117,6 @@ def test_an_address_where_nobody_ever_answered_is_given_up_soon() -> None:
     assert len(waits) == 2
 
 
-def test_no_more_requests_are_on_their_way_than_concurrency_allows() -> None:
-    held = Event()
-    with EndpointDouble(hold=held) as double, Client(options_of(double, concurrency=2)) as client:
-        threads = [Thread(target=embed, args=(client, [text], {})) for text in TEXTS * 3]
-        for thread in threads:
-            thread.start()
-        held.set()
-        for thread in threads:
-            thread.join()
-        assert double.most_at_once <= 2
-        assert len(double.asked) == 9
-
-
 def test_a_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("MY_OWN", "sk-very-secret")
     caplog.set_level(logging.DEBUG)
@@ -180,16 +153,15 @@ def test_a_key_in_a_config_names_its_variable_and_is_no_text(monkeypatch: pytest
         assert error.value.errors()[0]["msg"].endswith("like ${OPENAI_API_KEY}; keys do not belong in files.")
 
 
-def test_a_missing_key_is_said_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(ModelNotFoundError, match=r"^the environment variable OPENAI_API_KEY is not set: it holds"):
-        Client(EndpointOptions(model="m"))
-
-
-@pytest.mark.parametrize("key", ["sk-\u00e9", "sk-a\nb"])
-def test_a_key_that_no_header_can_hold_is_an_error_without_the_key(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [("", "is not set: it holds"), ("sk-\u00e9", "contains characters that no"), ("sk-a\nb", "contains characters")],
+)
+def test_a_key_that_cannot_be_sent_is_an_error_before_any_request(
+    key: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(ModelNotFoundError, match="OPENAI_API_KEY contains characters that no key has") as error:
+    with pytest.raises(ModelNotFoundError, match=f"^the environment variable OPENAI_API_KEY {fault}") as error:
         Client(EndpointOptions(model="m"))
     assert "sk-" not in str(error.value)
 
@@ -235,21 +207,3 @@ def test_results_come_as_they_arrive_and_no_more_than_needed_is_taken() -> None:
     first = next(found)
     assert len(taken) <= 5
     assert dict([first, *found]) == {number: number * number for number in range(50)}
-
-
-def test_after_a_failure_what_is_on_its_way_still_arrives_and_nothing_begins() -> None:
-    both, begun = Event(), []
-
-    def call(number: int) -> int:
-        begun.append(number)
-        if number == 0:
-            both.wait(10)
-            raise ValueError("no")
-        both.set()
-        return number
-
-    found: list[tuple[int, int]] = []
-    with pytest.raises(ValueError, match="no"):
-        found.extend(as_they_come(call, range(1000), 2))
-    assert {(number, number) for number in begun if number} == set(found)
-    assert len(begun) < 1000

@@ -105,9 +105,6 @@ def test_a_chat_request_that_is_refused_costs_nothing_but_its_reply(tmp_path: Pa
 
 ASKS: dict[str, Callable[[EndpointDouble, Path], object]] = {
     "embedding": lambda double, folder: cached(double, folder).embed_documents([f"text {n}" for n in range(40)]),
-    "embedding, one by one": lambda double, folder: cached(double, folder, batch_size=1).embed_documents(
-        [f"text {n}" for n in range(40)]
-    ),
     "chat": lambda double, folder: list(
         replies(
             ChatOptions(model="m", base_url=double.url),

@@ -54,6 +54,11 @@ def embed(texts):
 '''
 
 
+MIXED = """(HERE / f"worker-{os.getpid()}").touch()
+    return [[float(len(text)), 1 / len(text) + sum(map(len, texts[:2])), 1.0] for text in texts]"""
+"""Vectors that depend on all texts of a batch and on their order, as those of models do."""
+
+
 def with_function(folder: Path, code: str, **options: Any) -> CustomEmbedder:
     """An embedder that runs ``code`` for every batch of ``texts``."""
     folder.mkdir(exist_ok=True)
@@ -79,11 +84,10 @@ def test_every_kind_is_tested() -> None:
 
 
 def test_every_executor_and_number_of_workers_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Of a function whose vectors depend on all texts of a batch and on their order, as those of models do."""
-    mixed = "return [[float(len(text)), 1 / len(text) + sum(map(len, texts[:2])), 1.0] for text in texts]"
-    embedder = with_function(tmp_path, mixed)
+    embedder = with_function(tmp_path, MIXED)
     expected, *others = (embedded(embedder, tmp_path / str(place), one) for place, one in enumerate(EVERY))
     assert [made.tobytes() == expected.tobytes() for made in others] == [True] * len(others)
+    assert len(list(tmp_path.glob("worker-*"))) >= 1 + 1 + 2 + 2, "several processes were at work"
     other_batches = embedder.model_copy(update={"batch_size": BATCH + 1})
     assert embedded(other_batches, tmp_path / "other", SerialExecutor()).tobytes() != expected.tobytes()
 
@@ -97,19 +101,6 @@ def test_workers_with_a_real_model_give_the_bytes_of_this_process(tmp_path: Path
         for one in (SerialExecutor(), ProcessExecutor(workers=2))
     )
     assert here.tobytes() == there.tobytes()
-
-
-def test_batches_are_those_of_the_serial_executor(tmp_path: Path) -> None:
-    noted = 'with (HERE / f"calls-{os.getpid()}").open("a") as calls: calls.write(repr(texts) + "\\n")'
-    calls = []
-    for place, executor in enumerate((SerialExecutor(), ProcessExecutor(workers=2))):
-        folder = tmp_path / str(place)
-        embedded(with_function(folder, noted), folder, executor)
-        files = list(folder.glob("calls-*"))
-        calls.append(sorted(line for file in files for line in file.read_text().splitlines()))
-        assert len(files) == place + 1, "it was for so many processes"
-    assert calls[0] == calls[1]
-    assert len(calls[0]) == len(TEXTS) // BATCH
 
 
 def test_workers_that_are_killed_are_replaced_and_cost_no_more_than_their_batch(tmp_path: Path) -> None:
@@ -229,34 +220,41 @@ def test_a_worker_without_the_gpus_that_it_was_assigned_says_so(tmp_path: Path) 
 
 
 DRIVER = """
+import json
 import sys
 from pathlib import Path
-sys.path[:0] = sys.argv[2:]
+sys.path[:0] = sys.argv[3:]
 from test_executors import *
-folder = Path(sys.argv[1])
+folder, executor = Path(sys.argv[1]), EXECUTORS[json.loads(sys.argv[2])["kind"]].model_validate_json(sys.argv[2])
+(folder / "driver").write_text(str(os.getpid()))
 embedded(CustomEmbedder(function=FunctionReference("beside:embed", folder), batch_size=BATCH, version="1"),
-         folder / "vectors", ProcessExecutor(workers=1))
+         folder / "vectors", executor)
 """
 
 
-def test_workers_end_with_the_run_that_is_killed_and_the_next_one_goes_on(tmp_path: Path) -> None:
+def check_that_a_killed_run_goes_on(folder: Path, executor: Executor) -> int:
+    """Kill a run with ``executor`` while it embeds; how many batches are embedded when it goes on."""
     killer = """
     (HERE / f"asked-{len(list(HERE.glob('asked-*')))}").write_text(repr(texts))
-    if "loaf 0" in texts and not (HERE / "pid").exists():
-        (HERE / "pid").write_text(str(os.getpid()))
-        os.kill(os.getppid(), signal.SIGKILL)
+    if "loaf 0" in texts and not (HERE / "worker").exists():
+        (HERE / "worker").write_text(str(os.getpid()))
+        os.kill(int((HERE / "driver").read_text()), signal.SIGKILL)
     """.strip()
-    embedder = with_function(tmp_path, killer)
+    embedder = with_function(folder, killer)
     paths = [str(Path(__file__).parent), str(Path(write_experiment.__code__.co_filename).parent)]
-    run = subprocess.run([sys.executable, "-c", DRIVER, str(tmp_path), *paths], timeout=LONGEST, check=False)
-    assert run.returncode == -signal.SIGKILL
-    wait_for_end(int((tmp_path / "pid").read_text()))
-    before = len(list(tmp_path.glob("asked-*")))
-    made = embedded(embedder, tmp_path / "vectors", ProcessExecutor(workers=1))
-    undisturbed = embedded(with_function(tmp_path / "other", "pass"), tmp_path / "again", SerialExecutor())
+    command = [sys.executable, "-c", DRIVER, str(folder), executor.model_dump_json(), *paths]
+    assert subprocess.run(command, timeout=LONGEST, check=False).returncode == -signal.SIGKILL
+    wait_for_end(int((folder / "worker").read_text()))
+    before = len(list(folder.glob("asked-*")))
+    made = embedded(embedder, folder / "vectors", executor)
+    undisturbed = embedded(with_function(folder / "other", "pass"), folder / "again", SerialExecutor())
     assert made.tobytes() == undisturbed.tobytes()
-    again = len(list(tmp_path.glob("asked-*"))) - before
-    assert again <= 4 < before == len(TEXTS) // BATCH, "one compares the function, one was interrupted, two were ready"
+    return len(list(folder.glob("asked-*"))) - before
+
+
+def test_workers_end_with_the_run_that_is_killed_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    again = check_that_a_killed_run_goes_on(tmp_path, ProcessExecutor(workers=1))
+    assert again <= 4 < len(TEXTS) // BATCH, "one compares the function, one was interrupted, two were ready"
 
 
 def wait_for_end(pid: int) -> None:

@@ -36,13 +36,6 @@ def texts(found: Chunks) -> list[str]:
     return [found.text(position) for position in range(len(found))]
 
 
-@pytest.mark.parametrize("kind", ["recursive", "fixed", "sentence"])
-def test_a_size_in_words_needs_no_tokenizer_and_is_kept(experiment: Experiment, kind: str) -> None:
-    written = f"{{kind: {kind}, size: 9, overlap: 2, unit: tokens, tokenizer: words, measure: text}}"
-    found = texts(chunks(experiment, written))
-    assert max(len(text.split()) for text in found) in (8, 9)
-
-
 def test_titles_count_in_the_unit_that_is_chosen_unless_the_text_alone_is_measured(experiment: Experiment) -> None:
     indexed = chunks(experiment, "{kind: fixed, size: 9, overlap: 0, tokenizer: words}")
     alone = chunks(experiment, "{kind: fixed, size: 9, overlap: 0, tokenizer: words, measure: text}")
@@ -60,21 +53,6 @@ def test_encoded_texts_have_the_size_with_their_special_tokens(
     written = f"{{kind: {kind}, size: 12, overlap: 0, unit: tokens, tokenizer: {file}, measure: encoded}}"
     sizes = Tokenizer(file).counts(texts(chunks(experiment, written)))
     assert 10 <= sizes.max() <= 13  # a window that begins inside a word may have a token more
-
-
-def test_characters_are_one_unit_however_they_are_written(experiment: Experiment) -> None:
-    names = {
-        chunks(experiment, f"{{kind: recursive, size: 90, overlap: 0, {counted}}}").name
-        for counted in (
-            "unit: characters",
-            "unit: tokens, tokenizer: characters",
-            "unit: characters, tokenizer: characters",
-        )
-    }
-    assert len(names) == 1
-    assert (
-        chunks(experiment, "{kind: recursive, size: 90, overlap: 0, unit: tokens, tokenizer: words}").name not in names
-    )
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,10 +87,6 @@ def test_a_bare_heading_does_not_go_with_a_section_that_is_not_its_own() -> None
     assert chunks("## A\n\n## B\n\nb\n\n# C\n\nc", 100, merge=False) == ["## A", "## B\n\nb", "# C\n\nc"]
 
 
-def test_a_text_that_fits_is_one_chunk_when_sections_are_merged() -> None:
-    assert chunks(MANUAL, len(MANUAL)) == [MANUAL.strip()]
-
-
 def test_sections_under_different_headings_are_not_joined_where_their_parents_do_not_fit() -> None:
     text = "# A\n\n## A1\n\none one\n\n## A2\n\ntwo\n\n# B\n\n## B1\n\nthree\n\n## B2\n\nfour four"
     assert chunks(text, 26) == [
@@ -100,20 +95,6 @@ def test_sections_under_different_headings_are_not_joined_where_their_parents_do
         "# B\n\n## B1\n\nthree",
         "## B2\n\nfour four",
     ]
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        (44, ["Some words before the code.", "```\na = 1\n\nb = 2\n```", "And some words after it all."]),
-        (13, ["Some words", "before the", "code.", "```\na = 1", "b = 2\n```", "And some", "words after", "it all."]),
-    ],
-)
-def test_code_is_cut_only_where_it_alone_is_too_large(size: int, expected: list[str]) -> None:
-    assert (
-        chunks("Some words before the code.\n\n```\na = 1\n\nb = 2\n```\n\nAnd some words after it all.", size)
-        == expected
-    )
 
 
 def test_a_row_of_a_table_is_cut_only_where_it_alone_is_too_large_and_the_first_rows_have_its_header() -> None:
@@ -130,13 +111,6 @@ def test_a_row_of_a_table_is_cut_only_where_it_alone_is_too_large_and_the_first_
 def test_an_item_of_a_list_stays_whole_with_the_items_below_it() -> None:
     text = "- one is long enough\n- two\n  - two a\n  - two b\n- three\n"
     assert chunks(text, 30) == ["- one is long enough", "- two\n  - two a\n  - two b", "- three"]
-
-
-def test_a_heading_with_no_room_beside_the_code_below_it_leaves_the_code_whole() -> None:
-    assert chunks("# Heading of it\n\n```\na = 1\n\nb = 2\n```\n", 24) == [
-        "# Heading of it",
-        "```\na = 1\n\nb = 2\n```",
-    ]
 
 
 def test_a_chunk_repeats_whole_blocks_of_the_one_before_up_to_the_overlap() -> None:

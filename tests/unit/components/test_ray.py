@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from test_executors import BATCH, TEXTS, embedded, wait_for_end, with_function
+from test_executors import BATCH, MIXED, TEXTS, check_that_a_killed_run_goes_on, embedded, with_function
 
 from commands import LONGEST, Command
 from experiments import Experiment, write_experiment
@@ -26,10 +26,6 @@ from ragtrial.components.executors.ray import RayExecutor
 from ragtrial.errors import ConfigError, EmbedderError
 
 pytestmark = pytest.mark.slow
-
-MIXED = "return [[float(len(text)), 1 / len(text) + sum(map(len, texts[:2])), 1.0] for text in texts]"
-"""Vectors that depend on all texts of a batch and on their order, as those of models do."""
-
 
 TOKEN = "0123456789abcdef" * 4
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -168,35 +164,8 @@ def test_a_cluster_that_does_not_answer_is_an_error_before_any_work(experiment: 
     assert experiment.embedded() == []
 
 
-DRIVER = """
-import sys
-import tempfile
-import time
-from pathlib import Path
-sys.path[:0] = sys.argv[3:]
-from test_executors import *
-from ragtrial.components.executors.ray import RayExecutor
-folder, address = Path(sys.argv[1]), sys.argv[2]
-(folder / "driver").write_text(str(os.getpid()))
-embedded(CustomEmbedder(function=FunctionReference("beside:embed", folder), batch_size=BATCH, version="1"),
-         folder / "vectors", RayExecutor(workers=1, address=address))
-"""
-
-
 def test_the_actor_of_a_run_that_is_killed_ends_and_the_next_run_goes_on(tmp_path: Path, address: str) -> None:
-    killer = """
-    if "loaf 0" in texts and not (HERE / "actor").exists():
-        (HERE / "actor").write_text(str(os.getpid()))
-        os.kill(int((HERE / "driver").read_text()), signal.SIGKILL)
-    """.strip()
-    paths = [str(Path(__file__).parent), str(Path(write_experiment.__code__.co_filename).parent)]
-    embedder = with_function(tmp_path, killer)
-    run = subprocess.run([sys.executable, "-c", DRIVER, str(tmp_path), address, *paths], timeout=LONGEST, check=False)
-    assert run.returncode == -signal.SIGKILL
-    wait_for_end(int((tmp_path / "actor").read_text()))
-    made = embedded(embedder, tmp_path / "vectors", RayExecutor(workers=1, address=address))
-    undisturbed = embedded(with_function(tmp_path / "other", "pass"), tmp_path / "again", SerialExecutor())
-    assert made.tobytes() == undisturbed.tobytes()
+    check_that_a_killed_run_goes_on(tmp_path, RayExecutor(workers=1, address=address))
 
 
 def test_a_missing_package_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from hypothesis import given
 from ragtrial.components.chunkers import sentences as sentence_rules
 from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
 from ragtrial.components.chunkers.sentences import sentences
-from ragtrial.dataset.texts import normalised
 from text_strategies import document_texts
 
 
@@ -93,16 +91,6 @@ def test_a_long_row_of_marks_is_cut_to_its_end(mark: str) -> None:
     spans = sentences(text)
     covered = sum(len("".join(text[span.start : span.end].split())) for span in spans)
     assert covered == len("".join(text.split()))
-
-
-def test_sentences_of_real_documents_are_of_the_length_that_people_write(root: Path) -> None:
-    lengths = []
-    for path in sorted((root / "data" / "support").rglob("*.md")):
-        text = normalised(path.read_text(encoding="utf-8"))
-        lengths += [span.end - span.start for span in sentences(text)]
-    lengths.sort()
-    assert 30 < lengths[len(lengths) // 2] < 120
-    assert lengths[-1] < 600
 
 
 SCRIPTS = {

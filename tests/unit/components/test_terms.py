@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.terms import STOP_WORD_LANGUAGES, Analyzer, TermLists, read_stop_words, stemmers, stop_words_of
+from ragtrial.components.terms import STOP_WORD_LANGUAGES, Analyzer, TermLists, read_stop_words, stop_words_of
 from ragtrial.errors import ConfigError
 
 BARE = Analyzer("none", ())
@@ -118,10 +118,6 @@ def test_there_is_a_list_of_stop_words_for_each_language_that_bm25s_has() -> Non
     assert "und" in stop_words_of("german")
     assert stop_words_of("english") < stop_words_of("english_plus") | {"such", "into", "their", "will"}
     assert stop_words_of("none") == frozenset()
-
-
-def test_the_stemmers_are_those_of_snowball_and_none() -> None:
-    assert {"none", "english", "porter", "german", "finnish"} <= set(stemmers())
 
 
 texts = st.text(st.sampled_from("aAbBeé1 29-._:/'’#+ßİ字カ的ก्क\u0301\u00ad\n"), max_size=30)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn
+from typing import Annotated, Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -88,10 +88,7 @@ class Chunker(Options):
 
 CHUNKERS: Registry[type[Chunker]] = Registry("chunker", __package__)
 
-if TYPE_CHECKING:
-    AnyChunker = Chunker
-else:
-    AnyChunker = Annotated[Any, AnyOf(CHUNKERS)]
+AnyChunker = Annotated[Chunker, AnyOf(CHUNKERS)]
 
 
 class MeasuredChunker(Chunker):
@@ -245,11 +242,10 @@ def chunks_of(text: str, stretches: Iterable[Stretch]) -> list[Span]:
 
 
 _BATCH_BYTES = 2_000_000  # tokens of as much text at once take some hundred megabytes
+_EMBEDDED_BYTES = 200_000  # progress is reported after each batch, and embedding one takes time
 
-
-Embed = Callable[[Sequence[str], Callable[[int], None]], Floats]
-"""Texts to vectors, float32 (texts, dimension). The second argument is called with the number of texts that are
-done."""
+Embed = Callable[[Sequence[str]], Floats]
+"""Texts to vectors, float32 (texts, dimension)."""
 
 
 def cut(
@@ -268,53 +264,41 @@ def cut(
     ``embed`` is needed by chunkers that need an embedder. Raises ChunkerError, and the errors of ``embed``.
     """
     writer = ChunksWriter()
-    for positions in _batches(library):
+    for positions in _batches(library, _EMBEDDED_BYTES if chunker.needs_embedder else _BATCH_BYTES):
         texts = [library.text(position) for position in positions]
         titles = [library.titles[position] if has_titles else "" for position in positions]
         rulers = _rulers(texts, titles, tokenizer)
-        cuts = _grouped(chunker, texts, rulers, embed, advance) if isinstance(chunker, EmbeddingChunker) else None
-        for place, position in enumerate(positions):
+        if isinstance(chunker, EmbeddingChunker):
+            cuts = _grouped(chunker, texts, rulers, embed)
+        else:
+            cuts = map(chunker.split, texts, rulers)
+        for position, text, title in zip(positions, texts, titles, strict=True):
             try:
-                spans = chunker.split(texts[place], rulers[place]) if cuts is None else next(cuts)
+                spans = next(cuts)
             except ChunkerError as error:
                 raise ChunkerError(f"document {library.ids[position]!r}: {error}") from error
-            for span in spans or ([Span(0, 0)] if titles[place] else []):
-                writer.add(position, library.ids[position], texts[place], span)
-        if cuts is None:
-            advance(len(positions))
+            for span in spans or ([Span(0, 0)] if title else []):
+                writer.add(position, library.ids[position], text, span)
+        advance(len(positions))
     return writer
 
 
 def _grouped(
-    chunker: EmbeddingChunker,
-    texts: Sequence[str],
-    rulers: Sequence[LengthFunction],
-    embed: Embed | None,
-    advance: Callable[[int], None],
+    chunker: EmbeddingChunker, texts: Sequence[str], rulers: Sequence[LengthFunction], embed: Embed | None
 ) -> Iterator[list[Span]]:
-    """The spans of each text. The parts of all are embedded in one call; ``advance`` counts texts meanwhile."""
+    """The spans of each text. The parts of all are embedded in one call."""
     if embed is None:
         raise TypeError(f"the chunker {chunker.kind!r} needs an embedder")
     wanted = [chunker.texts(text, ruler) for text, ruler in zip(texts, rulers, strict=True)]
-    together = [text for parts in wanted for text in parts]
-    done = shown = 0
-
-    def embedded(count: int) -> None:
-        nonlocal done, shown
-        done += count
-        advance(len(texts) * done // len(together) - shown)
-        shown = len(texts) * done // len(together)
-
-    vectors = np.split(embed(together, embedded), np.cumsum([len(parts) for parts in wanted])[:-1])
-    advance(len(texts) - shown)
-    yield from map(chunker.group, texts, rulers, vectors)
+    vectors = embed([text for parts in wanted for text in parts])
+    return map(chunker.group, texts, rulers, np.split(vectors, np.cumsum([len(parts) for parts in wanted])[:-1]))
 
 
-def _batches(library: Library) -> Iterator[range]:
-    """Positions of neighbouring documents that together are not too long, at least one at a time."""
+def _batches(library: Library, most_bytes: int) -> Iterator[range]:
+    """Positions of neighbouring documents that together have at most ``most_bytes``, at least one at a time."""
     start, held = 0, 0
     for position, size in enumerate(library.sizes.tolist()):
-        if position > start and held + size > _BATCH_BYTES:
+        if position > start and held + size > most_bytes:
             yield range(start, position)
             start, held = position, 0
         held += size

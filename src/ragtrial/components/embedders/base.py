@@ -286,17 +286,16 @@ def blaming_a_text(embed: Callable[[Sequence[str]], Floats], texts: Sequence[str
     """
     try:
         return embed(texts)
-    except EmbedderError as error:
-        failed = {0: error} if len(texts) == 1 else {}
-        for position in range(len(texts) if len(texts) > 1 else 0):
+    except EmbedderError:
+        faults: list[EmbedderError] = []
+        for position in range(len(texts)):
             try:
                 embed(texts[position : position + 1])
-            except EmbedderError as single:
-                failed[position] = single
-            if len(failed) > 1:
+            except EmbedderError as fault:
+                fault.position = position
+                faults.append(fault)
+            if len(faults) > 1:
                 raise
-        if not failed:
+        if not faults:
             raise
-        ((position, found),) = failed.items()
-        found.position = position
-        raise found from found.__cause__
+        raise faults[0] from faults[0].__cause__

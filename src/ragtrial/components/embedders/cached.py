@@ -177,21 +177,20 @@ class CachedEmbedder:
         """The vectors of queries, float32 (texts, dimension), from the cache or else from the model."""
         return self._vectors(texts, self.query_prefix)
 
-    def embed_documents(self, texts: Sequence[str], advance: Callable[[int], None] = lambda _: None) -> Floats:
-        """The vectors of texts of documents, as ``embed_queries``; ``advance`` counts the texts that are done."""
-        return self._vectors(texts, self.document_prefix, advance)
+    def embed_documents(self, texts: Sequence[str]) -> Floats:
+        """The vectors of texts of documents, as ``embed_queries``."""
+        return self._vectors(texts, self.document_prefix)
 
-    def _vectors(self, texts: Sequence[str], prefix: str, advance: Callable[[int], None] = lambda _: None) -> Floats:
+    def _vectors(self, texts: Sequence[str], prefix: str) -> Floats:
         if not texts:
             return np.empty((0, 0), dtype=np.float32)
         if self.path.exists():
             with VectorCache(self.path) as cache, suppress(KeyError):  # without one of them all are asked for
                 vectors = cache.read(text_keys(prefix + text for text in texts))
                 self._dimension = self._dimension or vectors.shape[1]
-                advance(len(texts))
                 return self._cut(vectors)
         source = TextList(texts)
-        embedded = self.embed(source, prefix, self.lengths(source, prefix), advance)
+        embedded = self.embed(source, prefix, self.lengths(source, prefix))
         return self._cut(np.concatenate(list(embedded.blocks())))
 
     def embed(

@@ -17,9 +17,12 @@ from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.embedders.base import EMBEDDERS, DeclaredEmbedder, Encode, checked, sided
 from ragtrial.components.endpoints.client import Client, billed, in_order, member, named
 from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl
-from ragtrial.components.endpoints.transport import vectors_budget
+from ragtrial.components.endpoints.transport import answer_budget
 from ragtrial.errors import EmbedderError, EndpointError
 from ragtrial.rankings import Floats
+
+_MOST_DIMENSIONS = 8192
+"""Numbers of a vector at most, where their count is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,7 @@ def embed(
     ``dimensions`` is their expected size; None if that is unknown. Raises EndpointError.
     """
     body = {"model": client.options.model, "input": list(texts), **fields}
-    answer = client.post("embeddings", body, vectors_budget(len(texts), dimensions))
+    answer = client.post("embeddings", body, answer_budget(texts, len(texts) * (dimensions or _MOST_DIMENSIONS)))
     who = named(client)
     rows = in_order(member(answer, "data", list, who), len(texts), who)
     vectors = matrix([row.get("embedding") for row in rows], texts, who)
@@ -196,7 +199,8 @@ class CohereEmbedder(EndpointEmbedder):
     def request(self, client: Client, texts: Sequence[str], fields: Mapping[str, Any]) -> EmbeddingReply:
         asked = {"embedding_types": ["float"], "output_dimension": self.dimensions, **fields}
         body = {"model": self.model, "texts": list(texts), **asked}
-        answer, who = client.post("embed", body, vectors_budget(len(texts), self.dimensions)), named(client)
+        most_bytes = answer_budget(texts, len(texts) * (self.dimensions or _MOST_DIMENSIONS))
+        answer, who = client.post("embed", body, most_bytes), named(client)
         vectors = member(member(answer, "embeddings", dict, who), "float", list, who)
         tokens = billed(answer, "meta", "billed_units", ("input_tokens",))
         return EmbeddingReply(matrix(vectors, texts, who), tokens)

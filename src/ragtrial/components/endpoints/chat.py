@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.journal import append_row, read_rows
 from ragtrial.components.endpoints.client import Client, Refusals, billed, member, named
 from ragtrial.components.endpoints.options import EndpointOptions, Price
-from ragtrial.components.endpoints.transport import chat_budget, whole_characters
+from ragtrial.components.endpoints.transport import answer_budget
 from ragtrial.components.tokenizers import estimated_tokens, most_tokens
 from ragtrial.engines.batching import as_they_come
 from ragtrial.errors import EndpointError, RefusedError
@@ -103,8 +103,8 @@ class ChatReply:
 
 def chat(client: Client, options: ChatOptions, request: ChatRequest) -> ChatReply:
     """The model's reply to one request, from the endpoint, without its thoughts. Raises EndpointError."""
-    most = chat_budget(sum(len(message.content) for message in request))
-    answer = client.post("chat/completions", _body(options, request), most)
+    most_bytes = answer_budget([message.content for message in request])
+    answer = client.post("chat/completions", _body(options, request), most_bytes)
     who = named(client)
     choices = member(answer, "choices", list, who)
     first = choices[0] if choices and isinstance(choices[0], Mapping) else {}
@@ -148,7 +148,7 @@ class KeptReplies:
         for row in read_rows(path) if path is not None else ():
             with suppress(ValidationError):  # a row that is no reply
                 kept = _ROWS.validate_python(row)
-                self._replies[kept.key] = replace(kept.reply, text=whole_characters(kept.reply.text))
+                self._replies[kept.key] = kept.reply
 
     @property
     def has_answers(self) -> bool:
@@ -295,9 +295,6 @@ _REPLY_TOKENS = 150
 _LONGEST_REPLY = 2000
 """The length of a reply that is reserved where nothing limits it."""
 
-_MARGIN = 1.15
-"""On the tokens that are expected of a request after others were billed."""
-
 _MESSAGE_TOKENS = 16
 """The maximum number of tokens that services count in addition to the text of a message."""
 
@@ -360,11 +357,9 @@ class BudgetedChat:
         while waiting:
             affordable, new = self._affordable(waiting, left)
             if not affordable:
-                new = self._probe(waiting[0], left)
-            if not new and not affordable:
                 return
             answered = dict(replies(self.options, [*chain.from_iterable(affordable), *new], self._kept, advance))
-            left.pay({request: answered[request] for request in new})
+            left.pay(answered[request] for request in new)
             for group in affordable:
                 yield [answered[request] for request in group]
             waiting = waiting[len(affordable) :]
@@ -381,12 +376,6 @@ class BudgetedChat:
             new.update(dict.fromkeys(missing))
         return affordable, list(new)
 
-    def _probe(self, group: RequestGroup, left: _Left) -> list[ChatRequest]:
-        """One request of a group whose bound is too expensive, to see how the model's tokenizer counts it."""
-        missing = self._missing(group)
-        is_possible = left.share is None and left.has_calls(len(missing)) and left.reserve(missing[:1])
-        return missing[:1] if is_possible else []
-
     def kept(self, group: RequestGroup) -> list[ChatReply] | None:
         """The replies to ``group`` if all are kept; nothing is asked."""
         known = [reply for request in group if (reply := self._kept.get(self.options, request)) is not None]
@@ -398,28 +387,18 @@ class BudgetedChat:
 
 @dataclass
 class _Left:
-    """The rest of a budget: the cost of requests, and the maximum that they can cost until they are answered.
-
-    ``share`` is the largest billed share of a request's estimate; None before the first bill.
-    """
+    """The rest of a budget: the cost of requests, and the maximum that they can cost until they are answered."""
 
     options: ChatOptions
     budget: Budget
-    share: float | None = None
     calls: int = 0
     spent: float = 0.0
     reserved: float = 0.0
 
     def _most_cost(self, request: ChatRequest) -> float:
-        """The maximum cost of a request: at first a token for each byte, in any script."""
-        if self.share is None:
-            read = float(sum(most_tokens(message.content) + _MESSAGE_TOKENS for message in request))
-        else:
-            read = _estimated(request) * self.share * _MARGIN
+        """The maximum cost of a request: a token for each byte, in any script."""
+        read = sum(most_tokens(message.content) + _MESSAGE_TOKENS for message in request)
         return self.options.cost_of(read, self.options.reply_limit or _LONGEST_REPLY) or 0.0
-
-    def has_calls(self, calls: int) -> bool:
-        return self.budget.calls is None or self.calls + calls <= self.budget.calls
 
     def reserve(self, requests: Sequence[ChatRequest]) -> bool:
         """Reserve calls and money for ``requests`` if they fit; True if they do.
@@ -427,7 +406,7 @@ class _Left:
         Concurrent requests take at most half of the money, so that the cost of requests is known in time.
         """
         reserved = self.reserved + sum(map(self._most_cost, requests))
-        if not self.has_calls(len(requests)):
+        if self.budget.calls is not None and self.calls + len(requests) > self.budget.calls:
             return False
         if self.budget.money is not None and requests:
             left = self.budget.money - self.spent
@@ -437,14 +416,11 @@ class _Left:
         self.reserved = reserved
         return True
 
-    def pay(self, answered: Mapping[ChatRequest, ChatReply]) -> None:
+    def pay(self, answered: Iterable[ChatReply]) -> None:
         """Replace the reservation by the actual cost; if an endpoint does not report it, the reservation stays."""
-        cost = self.options.cost(answered.values())
+        cost = self.options.cost(answered)
         self.spent += self.reserved if cost is None else cost
         self.reserved = 0.0
-        for request, reply in answered.items():
-            if reply.input_tokens is not None:
-                self.share = max(self.share or 0.0, reply.input_tokens / max(_estimated(request), 1.0))
 
 
 def _estimated(request: ChatRequest) -> float:

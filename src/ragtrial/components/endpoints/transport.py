@@ -6,7 +6,7 @@ import json
 import ssl
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import local
 from typing import TYPE_CHECKING, Any
@@ -88,11 +88,8 @@ def http_client(headers: dict[str, str], connections: int) -> httpx.Client:
     return client
 
 
-ENVELOPE = 4_000_000
+_ENVELOPE = 4_000_000
 """Bytes of an answer in addition to the requested content."""
-
-_NUMBERS = 8192
-"""Numbers of a vector at most, where their count is not known."""
 
 _NUMBER_BYTES = 25
 _CHARACTER_BYTES = 12
@@ -111,22 +108,12 @@ class BodyError(Exception):
         self.is_cut = is_cut
 
 
-def vectors_budget(texts: int, dimensions: int | None) -> int:
-    """The most bytes of the vectors of ``texts``."""
-    return ENVELOPE + texts * ((dimensions or _NUMBERS) * _NUMBER_BYTES + _ROW_BYTES)
-
-
-def scores_budget(texts: Iterable[str]) -> int:
-    """The most bytes of the scores of ``texts``, which some servers repeat."""
-    return ENVELOPE + sum(_ROW_BYTES + len(text) * _CHARACTER_BYTES for text in texts)
-
-
-def chat_budget(characters: int) -> int:
-    """The most bytes of a reply to this number of ``characters``, which some servers repeat.
+def answer_budget(texts: Sequence[str], numbers: int = 0) -> int:
+    """The most bytes of an answer about ``texts``, which some servers repeat, with a count of ``numbers`` in it.
 
     The envelope holds more than 100,000 tokens of thoughts in the longest form.
     """
-    return ENVELOPE + characters * _CHARACTER_BYTES
+    return _ENVELOPE + numbers * _NUMBER_BYTES + sum(_ROW_BYTES + len(text) * _CHARACTER_BYTES for text in texts)
 
 
 def collected(parts: Iterable[bytes], encoding: str, most: int, *, is_whole: bool = True) -> bytes:

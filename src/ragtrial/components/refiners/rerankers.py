@@ -22,7 +22,7 @@ from ragtrial.components.embedders.model_files import ModelLayout, find_model, m
 from ragtrial.components.embedders.sentence_transformer import load_model
 from ragtrial.components.endpoints.client import Client, Refusals, billed, in_order, is_number, named
 from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl, Price
-from ragtrial.components.endpoints.transport import scores_budget
+from ragtrial.components.endpoints.transport import answer_budget
 from ragtrial.components.interfaces import Fact, Facts, Texts
 from ragtrial.components.tokenizers import Tokenizer, estimated_tokens
 from ragtrial.engines.batching import as_they_come
@@ -311,7 +311,7 @@ def rerank(client: Client, question: str, texts: Sequence[str], texts_are: str =
     Raises EndpointError.
     """
     body = {"model": client.options.model, "query": question, texts_are: list(texts), **client.options.fields}
-    answer = client.post("rerank", body, scores_budget([question, *texts]))
+    answer = client.post("rerank", body, answer_budget([question, *texts]))
     who = named(client)
     rows = answer
     if isinstance(answer, Mapping):
