@@ -91,23 +91,6 @@ def test_so_many_questions_as_settle_a_pair_show_its_difference_four_times_of_fi
     assert shown.mean() == pytest.approx(0.8, abs=0.05)
 
 
-def test_one_comparison_by_flips_has_the_p_of_a_permutation_test_of_scipy() -> None:
-    differences = np.array([3, -1, 4, 1, -5, 9, 2, 6, 5, -3, 5, 8]) / 20
-    part = only(
-        compare_settings(
-            contest_between({"a": np.zeros(12), "b": differences}),
-            ComparisonOptions("a", procedure=Procedure(flips=5000)),
-        )
-    )
-    expected = stats.permutation_test(
-        (differences, np.zeros(12)),
-        lambda x, y: np.mean(x - y),
-        permutation_type="samples",
-        n_resamples=np.inf,
-    )
-    assert part.p == pytest.approx(expected.pvalue)
-
-
 def test_of_all_pairs_the_higher_mean_is_the_baseline() -> None:
     parts = compared(shifted(0.1, 0.3, 0, 0.2)).comparisons
     assert {(part.baseline, part.setting) for part in parts} == {

@@ -214,6 +214,13 @@ def test_each_gate_is_a_test_and_fails_with_what_was_found() -> None:
     ]
 
 
+def test_an_undecided_gate_is_a_failure_and_one_that_could_not_be_checked_is_skipped() -> None:
+    undecided = judged("ndcg@10 worse than baseline", part("new", -0.3, None, wins=0, losses=6, ties=4, n=10))
+    unchecked = judged("gone: ndcg@10 < 0.5", settings=[setting("new", ndcg_10=0.5)], failed=["gone"])
+    cases = suites(findings(gates=(undecided, unchecked)))["gates"].findall("testcase")
+    assert [case[0].tag for case in cases] == ["failure", "skipped"]
+
+
 def test_counts_are_those_of_the_tests() -> None:
     for suite in suites(all_kinds()).values():
         cases = suite.findall("testcase")

@@ -13,6 +13,7 @@ from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.views.analysis import Analysis, analyse
+from ragtrial.views.sections import details
 from ragtrial.views.sections.details import SELECTION, UNJUDGED
 from ragtrial.views.sections.queries_view import QUERIES
 from scored_runs import scored_report
@@ -98,6 +99,13 @@ def test_unjudged_hits_are_counted_for_each_close_comparison() -> None:
         ("high", "low"),
         ("middle", "low"),
     ]
+
+
+def test_the_option_lifts_the_limit_on_comparisons_whose_unjudged_hits_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(details, "MOST_QUERIES", 1)
+    assert [len(UNJUDGED.of(analyse(contest(), AIM, unjudged=asked)) or ()) for asked in (False, True)] == [1, 3]
 
 
 def test_only_the_primary_metric_has_verdicts(tmp_path: Path) -> None:
