@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from sentence_transformers import SentenceTransformer
 
+    from browsers import Look, Seen
     from ragtrial.components.embedders.cached import CachedEmbedder
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -188,3 +189,20 @@ def browser() -> Iterator[Browser]:
 
     with chromium() as started:
         yield started
+
+
+@pytest.fixture
+def look(browser: Browser) -> Iterator[Look]:
+    """Opens pages; at the end of the test none has said anything on the console, and all are closed."""
+    from browsers import opened
+
+    pages: list[Seen] = []
+
+    def opening(file: Path, fragment: str = "", **context: object) -> Seen:
+        pages.append(opened(browser, file, fragment, **context))
+        return pages[-1]
+
+    yield opening
+    for seen in pages:
+        assert seen.console == []
+        seen.page.context.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,6 +77,10 @@ def opened(browser: Browser, file: Path, fragment: str = "", **context: object) 
     page.goto(f"{file.as_uri()}{fragment}")
     page.wait_for_selector("html[data-ready=yes]")
     return seen
+
+
+Look = Callable[..., Seen]
+"""The fixture ``look``: ``opened`` in its browser, until the end of the test."""
 
 
 def violations(page: Page) -> list[str]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
-from browsers import Seen, opened, violations, write_page
+from browsers import Look, Seen, violations, write_page
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
 
@@ -39,20 +38,16 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def seen(browser: Browser, file: Path) -> Iterator[Seen]:
-    seen = opened(browser, file, bypass_csp=True)
-    yield seen
-    assert seen.console == []
-    seen.page.context.close()
+def seen(look: Look, file: Path) -> Seen:
+    return look(file, bypass_csp=True)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [{"width": 1400, "height": 900}, PHONE], ids=["desk", "phone"])
-def test_axe_finds_nothing(browser: Browser, file: Path, viewport: dict[str, int], scheme: str) -> None:
-    seen = opened(browser, file, "#q=rye", viewport=viewport, color_scheme=scheme, bypass_csp=True)
+def test_axe_finds_nothing(look: Look, file: Path, viewport: dict[str, int], scheme: str) -> None:
+    seen = look(file, "#q=rye", viewport=viewport, color_scheme=scheme, bypass_csp=True)
     expect(seen.page.locator("#moved")).to_be_visible()
     assert violations(seen.page) == []
-    seen.page.context.close()
 
 
 def unfolded(seen: Seen, title: str) -> Locator:
@@ -123,8 +118,8 @@ def dark_at_the_right(region: Locator) -> float:
     return float(255 - np.median(pixels[:, -2]))
 
 
-def test_on_a_phone_tables_show_that_they_go_on_and_captions_are_whole(browser: Browser, file: Path) -> None:
-    seen = opened(browser, file, viewport=PHONE, color_scheme="light")
+def test_on_a_phone_tables_show_that_they_go_on_and_captions_are_whole(look: Look, file: Path) -> None:
+    seen = look(file, viewport=PHONE, color_scheme="light")
     region = unfolded(seen, "Scores").locator(".scroll").first
     assert region.evaluate("(one) => one.scrollWidth > one.clientWidth")
     assert dark_at_the_right(region) > 30
@@ -135,15 +130,13 @@ def test_on_a_phone_tables_show_that_they_go_on_and_captions_are_whole(browser: 
         assert box
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= PHONE["width"]
-    seen.page.context.close()
 
 
-def test_a_table_that_fits_has_the_ground_of_what_is_around_it(browser: Browser, file: Path) -> None:
+def test_a_table_that_fits_has_the_ground_of_what_is_around_it(look: Look, file: Path) -> None:
     from PIL import Image
 
-    seen = opened(browser, file, "#q=rye")
+    seen = look(file, "#q=rye")
     region = seen.page.locator("#moved .scroll")
     pixels = np.asarray(Image.open(BytesIO(region.screenshot())).convert("RGB"))
     ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert {f"rgb({', '.join(map(str, pixels[3, place]))})" for place in (1, -2)} == {ground}
-    seen.page.context.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from browsers import Seen, opened, write_page
+from browsers import Look, Seen, write_page
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
 
@@ -36,13 +36,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def seen(browser: Browser, file: Path) -> Iterator[Seen]:
+def seen(look: Look, file: Path) -> Iterator[Seen]:
     """The page, opened; in the end it has said nothing on the console and asked for nothing but itself."""
-    seen = opened(browser, file)
+    seen = look(file)
     yield seen
-    assert seen.console == []
     assert set(seen.requests) == {file.as_uri()}
-    seen.page.context.close()
 
 
 def test_it_shows_the_verdict_the_plot_and_the_questions(seen: Seen) -> None:
@@ -81,16 +79,15 @@ def test_a_query_shows_both_rankings_with_grades_and_the_labelled_passage(seen: 
     assert seen.page.locator("#detail .firsts > div").count() == 2
 
 
-def test_a_finding_can_be_linked_and_the_way_back_works(browser: Browser, file: Path, seen: Seen) -> None:
+def test_a_finding_can_be_linked_and_the_way_back_works(look: Look, file: Path, seen: Seen) -> None:
     seen.show("All")
     seen.open("keep")
     fragment = seen.page.evaluate("location.hash")
     assert fragment == "#q=keep&a=dense&b=bm25&f=all"
-    again = opened(browser, file, fragment)
+    again = look(file, fragment)
     row = again.page.locator("details.q[open]")
     assert row.locator(".w").inner_text().startswith("How many days does soup keep in the fridge?")
     expect(row).to_be_in_viewport()
-    again.page.context.close()
     seen.page.go_back()
     expect(seen.page.locator("details.q[open]")).to_have_count(0)
 
@@ -137,21 +134,18 @@ def test_the_keyboard_is_enough(seen: Seen) -> None:
 
 @pytest.mark.parametrize(("scheme", "background"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 26)")])
 def test_it_is_light_or_dark_as_the_system_is_until_one_chooses(
-    browser: Browser, file: Path, scheme: str, background: str
+    look: Look, file: Path, scheme: str, background: str
 ) -> None:
-    seen = opened(browser, file, color_scheme=scheme)
+    seen = look(file, color_scheme=scheme)
     colour = "getComputedStyle(document.body).backgroundColor"
     assert seen.page.evaluate(colour) == background
     seen.page.locator("#theme").click()
     assert seen.page.evaluate(colour) != background
-    assert seen.console == []
-    seen.page.context.close()
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Browser, file: Path) -> None:
-    seen = opened(browser, file, "#q=quote", viewport={"width": 390, "height": 800})
+def test_on_a_phone_nothing_is_wider_than_the_screen(look: Look, file: Path) -> None:
+    seen = look(file, "#q=quote", viewport={"width": 390, "height": 800})
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
-    seen.page.context.close()
 
 
 def test_without_scripts_the_verdicts_stand_there(browser: Browser, file: Path) -> None:
@@ -170,20 +164,18 @@ def test_the_same_report_makes_the_same_bytes(file: Path) -> None:
     assert write_page(report.parent, file.with_name("again.html")).read_bytes() == file.read_bytes()
 
 
-def test_a_report_without_texts_shows_what_it_has(browser: Browser, file: Path, tmp_path: Path) -> None:
+def test_a_report_without_texts_shows_what_it_has(look: Look, file: Path, tmp_path: Path) -> None:
     (report,) = file.parent.glob("results/kitchen/*/report.json")
     bare = Path(shutil.copytree(report.parent, tmp_path / "bare"))
     (bare / "texts.jsonl.gz").unlink()
-    seen = opened(browser, write_page(bare, tmp_path / "page.html"), "#q=quote")
+    seen = look(write_page(bare, tmp_path / "page.html"), "#q=quote")
     assert seen.page.locator("#detail .lists li").count() == 6
     assert seen.page.locator("#detail .passage").count() == 0
-    assert seen.console == []
-    seen.page.context.close()
 
 
-def test_one_setting_alone_is_shown_without_a_comparison(browser: Browser, tmp_path: Path) -> None:
+def test_one_setting_alone_is_shown_without_a_comparison(look: Look, tmp_path: Path) -> None:
     report = run_experiment(write_experiment(tmp_path).config())
-    seen = opened(browser, write_page(report.folder, tmp_path / "page.html", "--metric", "ndcg@3"))
+    seen = look(write_page(report.folder, tmp_path / "page.html", "--metric", "ndcg@3"))
     assert "Add another setting to the config" in seen.page.locator("#verdict").inner_text()
     assert seen.page.locator(".badge").count() == 0
     assert seen.page.locator("#plot tbody .strip svg").get_attribute("aria-label")
@@ -194,5 +186,3 @@ def test_one_setting_alone_is_shown_without_a_comparison(browser: Browser, tmp_p
     assert seen.page.locator("#detail .lists > div").count() == 1
     assert seen.page.locator("#detail select").count() == 0
     assert "differ" not in seen.page.locator("#filters").inner_text()
-    assert seen.console == []
-    seen.page.context.close()

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from playwright.sync_api import Browser
 
-from browsers import Seen, opened, write_page
+from browsers import Look, Seen, write_page
 from endpoint_double import EndpointDouble
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
@@ -165,18 +164,12 @@ def expected_row(move: Move, names: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("pair", [("dense", "both"), ("varied", "both"), ("both", "dense")])
-def test_what_moved_is_what_the_stored_rankings_say(
-    pair: tuple[str, str], browser: Browser, file: Path, fused: Path
-) -> None:
+def test_what_moved_is_what_the_stored_rankings_say(pair: tuple[str, str], look: Look, file: Path, fused: Path) -> None:
     contest = input_of([str(fused)])
-    seen = opened(browser, file)
     for query in asked():
         side = expected(contest, pair, query["id"])
         rows = [expected_row(move, pair) for move in side.moves if len(set(move.ranks)) > 1 or move.gain]
-        page = opened(browser, file, f"#q={query['id']}&a={pair[0]}&b={pair[1]}")
-        seen.console += page.console
-        seen.page.context.close()
-        seen = page
+        seen = look(file, f"#q={query['id']}&a={pair[0]}&b={pair[1]}")
         found = shown_moves(seen)
         assert [row[:-1] if len(row) == 6 or side.difference is None else row for row in sorted(found)] == [
             row[:-1] if len(row) == 6 or side.difference is None else row for row in sorted(rows)
@@ -189,39 +182,34 @@ def test_what_moved_is_what_the_stored_rankings_say(
         assert all(one in text for one in side.missed)
         assert text.partition("Found by neither")[2].partition("\n")[0].count("(grade") == len(side.missed)
         assert all(note in text for note in side.notes)
-    assert seen.console == []
-    seen.page.context.close()
 
 
-def test_one_sentence_says_what_makes_most_of_a_difference(browser: Browser, file: Path, fused: Path) -> None:
+def test_one_sentence_says_what_makes_most_of_a_difference(look: Look, file: Path, fused: Path) -> None:
     contest = input_of([str(fused)])
     sides = {query["id"]: expected(contest, ("dense", "both"), query["id"]) for query in asked()}
     name, side = max(sides.items(), key=lambda one: abs(one[1].difference or 0.0))
     assert side.difference
     most = side.moves[0]
     assert most.gain
-    seen = opened(browser, file, f"#q={name}&a=dense&b=both")
+    seen = look(file, f"#q={name}&a=dense&b=both")
     said = seen.page.locator("#moved p").first.inner_text()
     assert said.startswith(f"ndcg@3 {written(side.difference)} from dense to both, most of it because ")
     assert f"{most.doc} (grade {most.grade})" in said
     assert written(most.gain) in said
-    seen.page.context.close()
 
 
-def test_passages_say_at_which_rank_they_were_found(browser: Browser, swept: Path) -> None:
-    seen = opened(browser, swept, "#q=rye&b=both-size60")
+def test_passages_say_at_which_rank_they_were_found(look: Look, swept: Path) -> None:
+    seen = look(swept, "#q=rye&b=both-size60")
     text = seen.page.locator("#moved").inner_text()
     assert re.search(r"A passage of grade 2 in bread/rye\.md: (found at rank (\d|–) → (\d|–)|found by neither)\.", text)
     assert "The difference is not split among documents: passages count" in text
-    assert seen.console == []
-    seen.page.context.close()
 
 
-def test_each_option_of_a_sweep_has_a_row_with_its_effect(browser: Browser, swept: Path) -> None:
+def test_each_option_of_a_sweep_has_a_row_with_its_effect(look: Look, swept: Path) -> None:
     (report,) = swept.parent.glob("*/report.json")
     effects = sweep_effects(input_of([str(report.parent)]), Procedure())
     assert effects is not None
-    seen = opened(browser, swept)
+    seen = look(swept)
     said = [one.get_attribute("aria-label") or "" for one in seen.page.locator("#effects tbody svg[role=img]").all()]
     assert len(said) == len(effects.effects)
     assert any(part.ci for part in effects.effects)
@@ -229,11 +217,10 @@ def test_each_option_of_a_sweep_has_a_row_with_its_effect(browser: Browser, swep
         assert part.difference is not None
         assert f": {written(part.difference)}" in label
         assert not part.ci or f"({written(part.ci[0])} to {written(part.ci[1])}), 95% CI" in label
-    seen.page.context.close()
 
 
-def test_every_control_is_reached_by_tab_in_the_order_in_which_it_stands(browser: Browser, swept: Path) -> None:
-    seen = opened(browser, swept, "#q=rye&b=both-size60")
+def test_every_control_is_reached_by_tab_in_the_order_in_which_it_stands(look: Look, swept: Path) -> None:
+    seen = look(swept, "#q=rye&b=both-size60")
     controls = "button, select, input, a[href], summary, [tabindex='0']"
     stands = seen.page.evaluate(
         f"""[...document.querySelectorAll("{controls}")].filter((one) => one.checkVisibility())
@@ -256,11 +243,10 @@ def test_every_control_is_reached_by_tab_in_the_order_in_which_it_stands(browser
             .filter((one) => !one.labels.length && !one.ariaLabel).map((one) => one.id)"""
     )
     assert unnamed == []
-    seen.page.context.close()
 
 
-def test_every_strip_has_a_name_in_words_and_every_table_a_heading(browser: Browser, swept: Path) -> None:
-    seen = opened(browser, swept, "#q=rye&b=both-size60")
+def test_every_strip_has_a_name_in_words_and_every_table_a_heading(look: Look, swept: Path) -> None:
+    seen = look(swept, "#q=rye&b=both-size60")
     strips = seen.page.locator("td.strip > svg.p")
     assert strips.count() >= 6
     for strip in strips.all():
@@ -268,14 +254,12 @@ def test_every_strip_has_a_name_in_words_and_every_table_a_heading(browser: Brow
         assert len(strip.get_attribute("aria-label") or "") > 10
     for table in seen.page.locator("table").all():
         assert table.locator("th[scope=col]").count() >= 3
-    seen.page.context.close()
 
 
-def test_nothing_moves_by_itself(browser: Browser, swept: Path) -> None:
-    seen = opened(browser, swept, reduced_motion="reduce")
+def test_nothing_moves_by_itself(look: Look, swept: Path) -> None:
+    seen = look(swept, reduced_motion="reduce")
     assert seen.page.evaluate("document.getAnimations().length") == 0
     assert seen.page.evaluate("getComputedStyle(document.body).transitionDuration") == "0s"
-    seen.page.context.close()
 
 
 def themes() -> dict[str, dict[str, str]]:
@@ -341,8 +325,8 @@ def listed(seen: Seen, side: int, doc: str) -> str:
     return seen.page.locator("#detail .lists > div").nth(side).locator("li", has_text=doc).inner_text()
 
 
-def test_a_hit_that_falls_out_of_the_list_has_its_rank(browser: Browser, reordered: Path, tmp_path: Path) -> None:
-    seen = opened(browser, write_page(reordered, tmp_path / "page.html"), "#q=q&a=dense&b=other")
+def test_a_hit_that_falls_out_of_the_list_has_its_rank(look: Look, reordered: Path, tmp_path: Path) -> None:
+    seen = look(write_page(reordered, tmp_path / "page.html"), "#q=q&a=dense&b=other")
     found = moves(seen)
     assert found["d03"] == "3 → 30 ↓ down"
     assert found["d40"] == "40 → 7 ↑ up"
@@ -351,8 +335,6 @@ def test_a_hit_that_falls_out_of_the_list_has_its_rank(browser: Browser, reorder
     assert "rank 40 in the other" in listed(seen, 1, "d40")
     text = seen.page.locator("#moved").inner_text()
     assert not re.search(r"\b(gone|new|Found by neither)\b", text)
-    assert seen.console == []
-    seen.page.context.close()
 
 
 @pytest.fixture
@@ -380,18 +362,16 @@ MARKS = ("the query's terms: ", "asked: ", "matches: ", "terms: ")
 
 
 def test_each_line_of_the_terminal_that_explains_a_query_is_on_the_page(
-    browser: Browser, explained: Report, tmp_path: Path
+    look: Look, explained: Report, tmp_path: Path
 ) -> None:
     page = write_page(explained.folder, tmp_path / "page.html")
     for setting in explained.settings:
         shown = query_text(explained, "rye", load_query(explained, [setting], "rye"), 10_000)
         expected = [line.strip() for line in shown.splitlines() if line.strip().startswith(MARKS)]
         assert bool(expected) == (setting.name != "dense")
-        seen = opened(browser, page, f"#q=rye&a={setting.name}&b=dense")
+        seen = look(page, f"#q=rye&a={setting.name}&b=dense")
         column = seen.page.locator("#detail .lists > div").first
         assert column.locator(".why").all_inner_texts() == expected
-        assert seen.console == []
-        seen.page.context.close()
 
 
 def test_rankings_with_a_weight_that_is_no_number_are_refused_by_name(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from ragtrial.views.report_tables import budget_table, header_line, usual_metric
 from ragtrial.views.sections import all_views
 from ragtrial.views.sections.base import ViewInput
 from ragtrial.views.sections.plots import best_first
-from ragtrial.views.table import Table, cell_kind, mean_row, mean_table
+from ragtrial.views.table import Table, best_cells, cell_kind, mean_row, mean_table
 from ragtrial.views.words import COLUMNS, meanings_in
 
 if TYPE_CHECKING:
@@ -255,13 +255,11 @@ def _first_line(cutoffs: Table) -> str:
 def highest_line(means: Table) -> str:
     """The settings that are best by most metrics: ``hybrid is best by ndcg@10, recall@10; dense by precision@10``."""
     best: dict[str, list[str]] = {}
-    for place, column in enumerate(means.columns):
-        if column.best and len(means.rows) > 1:
-            values = [(float(row[place].split()[0]), row[0]) for row in means.rows if row[place][:1].isdigit()]
-            wanted = (max if column.best == "highest" else min)(values, default=(0.0, ""))[0]
-            names = [name for value, name in values if value == wanted]
-            if 0 < len(names) < len(means.rows):
-                best.setdefault(" and ".join(names), []).append(column.title)
+    cells = best_cells(means)
+    for place, title in enumerate(means.titles):
+        names = [row[0] for number, row in enumerate(means.rows) if (number, place) in cells]
+        if 0 < len(names) < len(means.rows):
+            best.setdefault(" and ".join(names), []).append(title)
     verbs = {name: "are" if " and " in name else "is" for name in best}
     return "; ".join(f"{name} {verbs[name]} best by {', '.join(titles)}" for name, titles in list(best.items())[:3])
 

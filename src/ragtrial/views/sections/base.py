@@ -116,6 +116,11 @@ class View(Generic[T]):
 
     def page(self, given: ViewInput) -> PageSection | None:
         """The section of the page; None if there is nothing to show."""
+        part = self.of(given.analysis)
+        return None if part is None else self.section(part)
+
+    def section(self, part: T) -> PageSection | None:
+        """The section of the page about its part."""
         return None
 
 

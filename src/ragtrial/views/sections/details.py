@@ -16,7 +16,7 @@ from ragtrial.comparison.slices import SlicePart, SlicesPart, compare_slices
 from ragtrial.comparison.sweep_effects import EffectsPart, LevelsPart, sweep_effects
 from ragtrial.comparison.tradeoffs import CostName, TradeoffPart, TradeoffsPart, weigh_costs
 from ragtrial.report.schema import WarningPart
-from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
+from ragtrial.views.sections.base import AnalysisInput, PageSection, View, registered
 from ragtrial.views.table import Column, Table, cells_if_different, mean_number, number
 
 
@@ -32,9 +32,8 @@ class SelectionView(View[SelectionPart]):
     def summary_lines(self, part: SelectionPart) -> Sequence[str]:
         return [f"{part.sentence}."]
 
-    def page(self, given: ViewInput) -> PageSection | None:
-        part = self.of(given.analysis)
-        return PageSection(summary=self.summary_lines(part)) if part else None
+    def section(self, part: SelectionPart) -> PageSection:
+        return PageSection(summary=self.summary_lines(part))
 
 
 SELECTION = registered(SelectionView())
@@ -55,10 +54,7 @@ class JudgeView(View[JudgePart]):
     def summary_lines(self, part: JudgePart) -> Sequence[str]:
         return part.sentences
 
-    def page(self, given: ViewInput) -> PageSection | None:
-        part = self.of(given.analysis)
-        if part is None:
-            return None
+    def section(self, part: JudgePart) -> PageSection:
         return PageSection("The judge", list(judge_tables(part)), summary=part.sentences)
 
 
@@ -126,8 +122,8 @@ class UnjudgedView(View[list[UnjudgedPart]]):
         yield unjudged_table(part or ())
         yield from unjudged_reasons(part or ())
 
-    def page(self, given: ViewInput) -> PageSection:
-        return PageSection(summary=_dependent(self.of(given.analysis) or ()))
+    def section(self, part: Sequence[UnjudgedPart]) -> PageSection:
+        return PageSection(summary=_dependent(part))
 
 
 def _dependent(parts: Sequence[UnjudgedPart]) -> list[str]:
@@ -179,12 +175,9 @@ class SlicesView(View[SlicesPart]):
             yield "\n" + slice_heading(part)
             yield slice_overview(part, width)
 
-    def page(self, given: ViewInput) -> PageSection | None:
-        part = self.of(given.analysis)
-        if not part or not part.comparisons:
-            return None
+    def section(self, part: SlicesPart) -> PageSection | None:
         tables = [(slice_heading(part), slice_overview(part, _PAGE_WIDTH))]
-        return PageSection("Kinds of question", tables)
+        return PageSection("Kinds of question", tables) if part.comparisons else None
 
 
 def slice_heading(slices: SlicesPart) -> str:
@@ -250,12 +243,8 @@ class EffectsView(View[EffectsPart]):
     def blocks(self, part: EffectsPart | None, width: int, *, everything: bool) -> Iterator[str | Table]:
         yield effect_table(part) if part else "\nNo axes: these settings are no sweep over the values of a parameter."
 
-    def page(self, given: ViewInput) -> PageSection | None:
-        part = self.of(given.analysis)
-        if part is None:
-            return None
-        tables = [("Effect of each parameter, all else equal", effect_table(part))]
-        return PageSection("Options", tables)
+    def section(self, part: EffectsPart) -> PageSection:
+        return PageSection("Options", [("Effect of each parameter, all else equal", effect_table(part))])
 
 
 def effect_table(effects: EffectsPart) -> Table:
@@ -313,13 +302,10 @@ class CostsView(View[TradeoffsPart]):
         if part:
             yield tradeoff_table(part)
 
-    def page(self, given: ViewInput) -> PageSection | None:
-        part = self.of(given.analysis)
-        table = tradeoff_table(part) if part else None
-        if table is None or not table.rows:
-            return None
+    def section(self, part: TradeoffsPart) -> PageSection | None:
+        table = tradeoff_table(part)
         star = "; * no other setting is as good and as cheap" if len(table.rows) > 1 else ""
-        return PageSection("Costs", [(f"Quality and costs{star}", table)])
+        return PageSection("Costs", [(f"Quality and costs{star}", table)]) if table.rows else None
 
 
 def tradeoff_table(tradeoffs: TradeoffsPart) -> Table:

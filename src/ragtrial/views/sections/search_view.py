@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import counted
-from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput, registered
+from ragtrial.views.sections.base import AnalysisInput, PageSection, View, registered
 from ragtrial.views.table import Table, mean_number
 
 if TYPE_CHECKING:
@@ -38,10 +38,7 @@ class SearchView(View["SearchResult"]):
         yield from search_tables(part, everything=everything).values()
         yield f"\n{budget_line(part)}"
 
-    def page(self, given: ViewInput) -> PageSection | None:
-        part = self.of(given.analysis)
-        if part is None:
-            return None
+    def section(self, part: SearchResult) -> PageSection:
         tables = list(search_tables(part, everything=True).items())
         return PageSection("Search", tables, [*part.sentences, budget_line(part), *part.refused])
 
