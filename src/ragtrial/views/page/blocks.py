@@ -334,8 +334,8 @@ def reasons_block(contest: ComparisonInput, found: FoundHits, deep: Sequence[Dee
         passages = setting.part.per_query.passages
         settings.append(
             {
-                "adds": None if gains is None else list(_adds(gains, shown, own.lengths)),
-                "adds_below": None if gains is None else list(_adds(gains, deeper, own.lengths)),
+                "adds": None if gains is None else list(_adds(gains, shown)),
+                "adds_below": None if gains is None else list(_adds(gains, deeper)),
                 "notes": notes,
                 "parts": [_part(part, contest.queries, keys) for part in parts],
                 "others": list(_others(parts, contest.queries, keys, wanted)),
@@ -345,13 +345,11 @@ def reasons_block(contest: ComparisonInput, found: FoundHits, deep: Sequence[Dee
     return {"metric": contest.primary, "why_no_shares": why, "settings": settings}
 
 
-def _adds(
-    gains: Sequence[GainShare], ranks: Sequence[Sequence[tuple[Key, int]]], lengths: Sequence[int]
-) -> Iterator[float]:
+def _adds(gains: Sequence[GainShare], ranks: Sequence[Sequence[tuple[Key, int]]]) -> Iterator[float]:
     """The gain of each document at its rank, query by query."""
-    for gain, of_query, length in zip(gains, ranks, lengths, strict=True):
+    for gain, of_query in zip(gains, ranks, strict=True):
         for (doc, *_), rank in of_query:
-            yield round(gain.at(doc, rank, length), 5)
+            yield round(gain.at(doc, rank), 5)
 
 
 def _part(part: KeptPart, queries: Sequence[QueryPart], keys: Sequence[Sequence[Key]]) -> dict[str, Any]:
