@@ -24,13 +24,12 @@ from ragtrial import load_config, run_experiment
 from ragtrial.components.interfaces import Candidates
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.engines import Index, Vectors
-from ragtrial.engines.chroma import ChromaCollectionOptions, ChromaStore, HnswOptions
+from ragtrial.engines.chroma import ChromaCollectionOptions, ChromaStore
 from ragtrial.engines.exact import ExactStore
 from ragtrial.pipeline.corpus import Graph
 from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
 from ragtrial.pipeline.run import Run
-from ragtrial.rankings import PADDING, Floats, deeper, from_rows
+from ragtrial.rankings import PADDING, deeper, from_rows
 from ragtrial.records import Question
 from ragtrial.report.rows import read_rows
 
@@ -257,27 +256,3 @@ def test_a_collection_that_is_there_already_is_searched_by_its_own_width(tmp_pat
     collection = ChromaCollectionOptions(path=str(folder), name="docs")
     retriever = DenseRetriever(collection=collection)
     assert [retriever.width(ExactStore(), depth) for depth in (1, 100, 101)] == [100, 100, 101]  # Chroma's default
-
-
-def vector(text: str) -> Floats:
-    names: dict[str, Any] = {}
-    exec(EMBEDDING, names)
-    made: Floats = np.asarray(names["embed"]([text])[0], dtype=np.float32)
-    return made
-
-
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory: pytest.TempPathFactory) -> Index:
-    matrix = np.array([vector(f"cluster{number % 12} {number}") for number in range(2_000)])
-    vectors, folder = Vectors(matrix, np.arange(len(matrix))), tmp_path_factory.mktemp("graph")
-    store = ChromaStore(hnsw=HnswOptions.model_validate(GRAPH))
-    store.build(vectors, folder, lambda _: None)
-    return store.open(vectors, folder)
-
-
-def test_searches_of_one_width_agree_as_far_as_they_go_and_wider_ones_need_not(graph: Index) -> None:
-    queries = np.array([vector(f"cluster{number % 12} wanted {number}") for number in range(100)])
-    widest = graph.search(queries, EF_SEARCH).codes
-    for depth in (1, 7, EF_SEARCH - 1):
-        np.testing.assert_array_equal(graph.search(queries, depth).codes, widest[:, :depth])
-    assert (graph.search(queries, 200).codes[:, :10] != widest[:, :10]).any()

@@ -123,8 +123,7 @@ def _is_whole(value: object) -> bool:
 
 def shown(value: object) -> str:
     """A value as messages show it, on one line of at most 80 characters."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else text[:77] + "..."
+    return short(repr(value), 80)
 
 
 class PlacedHit(NamedTuple):
