@@ -164,9 +164,10 @@ def test_a_worker_is_missed_although_what_it_has_forked_lives_on(tmp_path: Path)
     assert len(made) == len(TEXTS)
 
 
-def test_no_text_is_blamed_where_none_fails_by_itself() -> None:
+@pytest.mark.parametrize("most", [0, 3])
+def test_no_text_is_blamed_where_several_or_none_fail_alone(most: int) -> None:
     def embed(texts: Sequence[str]) -> Floats:
-        if len(texts) > 3:
+        if len(texts) > most:
             raise EmbedderError("out of memory")
         return np.zeros((len(texts), 2), dtype=np.float32)
 
