@@ -401,3 +401,10 @@ def test_answers_for_a_beir_folder_go_into_its_overlay(tmp_path: Path) -> None:
 def test_an_overlay_needs_the_config_that_names_its_folder(tmp_path: Path) -> None:
     with pytest.raises(LabelsError, match="name the config that has both: --config CONFIG"):
         Session(beir_work(tmp_path, config=None))
+
+
+def test_the_cache_that_a_worklists_config_names_stays_below_its_folder(tmp_path: Path) -> None:
+    worklist = write_work(tmp_path)
+    (tmp_path / "experiment.yaml").write_text(f"{CONFIG}workspace: ../elsewhere\n")
+    with pytest.raises(InputError, match="which is outside of"):
+        Session(worklist)

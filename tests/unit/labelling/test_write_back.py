@@ -82,6 +82,11 @@ def test_a_new_query_comes_last_with_its_labels(file: Path) -> None:
     ]
 
 
+def test_another_passage_of_a_judged_document_is_another_judgment(file: Path) -> None:
+    written(file, Grade("7", "returns.md", 1, quote="how long"))
+    assert [label.get("quote") for label in row(file, "7")["relevant_docs"]] == ["within 30 days", None, "how long"]
+
+
 def test_labels_that_are_not_there_yet_are_begun(tmp_path: Path) -> None:
     file = tmp_path / "new" / "prompt_queries.json"
     written(file, NewQuery("q1", "Why?"), Grade("q1", "a.md", 3), NewQuery("q2", "How?"), Grade("q2", "b.md", 1))
