@@ -58,6 +58,21 @@ def test_every_column_of_a_small_run_is_as_worked_out_by_hand(file: Path) -> Non
     }
 
 
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("score", [(2, 2), (3, 0)]), ("trec", [(2, 2), (3, 0)]), ("rank", [(1, 0), (3, 2)]), ("file", [(1, 0), (3, 2)])],
+)
+def test_a_run_is_ordered_as_asked(file: Path, order: Order, expected: list[tuple[int, int]]) -> None:
+    content = b"q1 Q0 d1 1 2.5 t\nq1 Q0 d9 2 3.0 t\nq1 Q0 d3 3 2.5 t\n"
+    swapped = content if order != "score" else b"q1 Q0 d3 3 2.5 t\nq1 Q0 d9 2 3.0 t\nq1 Q0 d1 1 2.5 t\n"
+    hits = read(file, swapped, order=order)
+    assert hits_of(hits)[0] == expected
+    assert hits.contradicted.tolist() == [True, False, False]
+    assert hits.tied.tolist() == [True, False, False]
+    ties = [2, 2] if order in ("score", "trec") else [rank for rank, _ in expected]
+    assert hits.tie_first.tolist() == ties
+
+
 def test_white_space_comments_and_line_ends_are_read_as_they_are_meant(file: Path) -> None:
     messy = (
         b"\xef\xbb\xbf# made by x\r\n\r\n \t q1\tQ0  d#9 \v1\f3.0 t\r\n  # q1 Q0 d2 2 2 t\n"
