@@ -125,7 +125,7 @@ def expected(contest: ComparisonInput, pair: tuple[str, str], query: str) -> Exp
     kept = [kept_parts(setting, [query]) for setting in settings]
     moves = []
     for doc, grade in {hit.doc: hit.grade for ranking in rankings for hit in ranking.hits}.items():
-        before, after = (gains.at(doc, own[doc], len(own)) if doc in own else 0.0 for own in ranks)
+        before, after = (gains.at(doc, own[doc]) if doc in own else 0.0 for own in ranks)
         parts = (", ".join(written_rank(part, query, doc) for part in parts) for parts, _ in kept)
         places = tuple(own.get(doc) for own in ranks)
         moves.append(Move(doc, grade, places, None if difference is None else after - before, tuple(parts)))
