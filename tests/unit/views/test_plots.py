@@ -61,7 +61,7 @@ class Drawn:
     root: ET.Element
 
     def texts(self) -> list[str]:
-        return ["".join(text.itertext()).strip() for text in self.root.iter(f"{SVG}text")]
+        return ["".join(text.itertext()) for text in self.root.iter(f"{SVG}text")]
 
     def group(self, name: str) -> ET.Element:
         found = self.root.find(f".//{SVG}g[@id='{name}']")

@@ -123,9 +123,8 @@ def curve_plot(given: ViewInput) -> Figure:
     axes.minorticks_off()
     axes.set_xlabel("k")
     axes.set_ylabel(metric)
-    # Matplotlib leaves out a label that begins with _, so each begins with a space.
-    labels = [f" {_shortened(name)}" for name in names[: len(SERIES)]]
-    labels += [f" {len(names) - len(SERIES):,} more"] if len(names) > len(SERIES) else []
+    labels = [_shortened(name) for name in names[: len(SERIES)]]
+    labels += [f"{len(names) - len(SERIES):,} more"] if len(names) > len(SERIES) else []
     columns = max(1, min(3, 45 // max(map(len, labels))))
     figure.legend(lines[: len(labels)], labels, loc="outside lower center", ncols=columns)
     return figure
