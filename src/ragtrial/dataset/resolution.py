@@ -40,6 +40,11 @@ class Resolution:
     moved: bool = False
     changed: bool = False
 
+    @property
+    def is_plain(self) -> bool:
+        """True if the passage is verbatim in the expected place, once."""
+        return self.how in ("exact", "offsets") and self.places == 1 and not self.moved and not self.changed
+
 
 @dataclass(frozen=True)
 class ResolvedLabels:
