@@ -69,8 +69,8 @@ class Case:
 
 CHUNKS = {"kind": "fixed", "size": 200, "overlap": 0, "unit": "characters"}
 FUSED: Mapping[str, Mapping[str, Any]] = {
-    "method": {"method": "combsum"},
-    "normalisation": {"method": "combsum", "normalisation": "z_score"},
+    "method": {"method": "weighted"},
+    "normalisation": {"method": "weighted", "normalisation": "z_score"},
     "rank_constant": {"rank_constant": 7},
     "candidates": {"candidates": 3},
 }

@@ -13,8 +13,8 @@ import sys
 os.environ["NUMBA_DISABLE_JIT"] = "1"
 
 from ranx import Run
-from ranx.fusion import comb_mnz, comb_sum, rrf, wsum
-from ranx.normalization import min_max_norm, rank_norm, zmuv_norm
+from ranx.fusion import rrf, wsum
+from ranx.normalization import min_max_norm, zmuv_norm
 
 Scores = dict[str, dict[str, float]]
 
@@ -32,17 +32,12 @@ def filled(runs: list[Run]) -> list[Run]:
 
 given = json.load(sys.stdin)
 runs = [Run(one) for one in given["lists"]]
-min_max, z_score, rank = ([norm(run) for run in runs] for norm in (min_max_norm, zmuv_norm, rank_norm))
+min_max, z_score = ([norm(run) for run in runs] for norm in (min_max_norm, zmuv_norm))
 json.dump(
     {
         "rrf": plain(rrf(runs, k=60)),
-        "combsum min_max": plain(comb_sum(min_max)),
-        "combmnz min_max": plain(comb_mnz(min_max)),
-        "weighted min_max": plain(wsum(min_max, given["weights"])),
-        "weighted z_score": plain(wsum(filled(z_score), given["weights"])),
-        "weighted rank": plain(wsum(filled(rank), given["weights"])),
-        "unfilled z_score": plain(comb_sum(z_score)),
-        "normalised one hit": plain(min_max_norm(Run({"q": {"d": 3.0}}))),
+        "min_max": plain(wsum(min_max, given["weights"])),
+        "z_score": plain(wsum(filled(z_score), given["weights"])),
     },
     sys.stdout,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
-from statistics import fmean, pstdev, stdev
+from statistics import fmean, pstdev
 from typing import get_args
 
 import numpy as np
@@ -16,15 +16,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrial.components.refiners.fusion import Fusing, Method, Normalisation, fuse
+from ragtrial.components.refiners.fusion import FusionRefiner, Method, Normalisation, fuse
 from ragtrial.rankings import PADDING, Codes, Rankings, from_rows
 
-METHODS = get_args(Method)
-NORMALISATIONS = get_args(Normalisation)
 UNITS = 9
 
 List = Sequence[tuple[int, float]]
 """Codes and scores, best first."""
+
+Weights = Sequence[float] | None
+
+
+def fusing(method: Method = "rrf", normalisation: Normalisation = "min_max", rank_constant: int = 60) -> FusionRefiner:
+    """The options, of which the arithmetic reads these."""
+    return FusionRefiner.model_construct(
+        input_names=[], method=method, normalisation=normalisation, rank_constant=rank_constant
+    )
 
 
 def rankings(*rows: List) -> Rankings:
@@ -41,8 +48,8 @@ def rows_of(found: Rankings) -> list[dict[int, float]]:
     return [{c: s for c, s in zip(codes, scores, strict=True) if c != PADDING} for codes, scores in rows]
 
 
-def fused_scores(lists: Sequence[List], fusing: Fusing) -> dict[int, float]:
-    (row,) = rows_of(fuse([rankings(one) for one in lists], fusing, in_place).rankings)
+def fused_scores(lists: Sequence[List], options: FusionRefiner, weights: Weights = None) -> dict[int, float]:
+    (row,) = rows_of(fuse([rankings(one) for one in lists], options, in_place, weights).rankings)
     return row
 
 
@@ -50,66 +57,60 @@ def fused_scores(lists: Sequence[List], fusing: Fusing) -> dict[int, float]:
 
 A, B, C, D = range(4)
 FIRST, SECOND = [(A, 10.0), (B, 8.0), (C, 4.0)], [(C, 5.0), (D, 3.0)]
-BY_HAND: dict[Fusing, dict[int, float]] = {
+BY_HAND: list[tuple[FusionRefiner, Weights, dict[int, float]]] = [
     # c stands third and first; b and d stand second, once each, and go in order.
-    Fusing("rrf"): {C: 1 / 63 + 1 / 61, A: 1 / 61, B: 1 / 62, D: 1 / 62},
-    Fusing("rrf", rank_constant=0): {C: 1 / 3 + 1, A: 1, B: 1 / 2, D: 1 / 2},
-    Fusing("rrf", weights=(3, 1)): {C: 3 / 63 + 1 / 61, A: 3 / 61, B: 3 / 62, D: 1 / 62},
+    (fusing(), None, {C: 1 / 63 + 1 / 61, A: 1 / 61, B: 1 / 62, D: 1 / 62}),
+    (fusing(rank_constant=0), None, {C: 1 / 3 + 1, A: 1, B: 1 / 2, D: 1 / 2}),
+    (fusing(), (3, 1), {C: 3 / 63 + 1 / 61, A: 3 / 61, B: 3 / 62, D: 1 / 62}),
     # Min-max: a 1, b 2/3, c 0 and c 1, d 0.
-    Fusing("combsum"): {A: 1, C: 1, B: 2 / 3, D: 0},
-    Fusing("combmnz"): {C: 2, A: 1, B: 2 / 3, D: 0},
-    Fusing("weighted", weights=(1, 2)): {C: 2, A: 1, B: 2 / 3, D: 0},
+    (fusing("weighted"), (1, 2), {C: 2, A: 1, B: 2 / 3, D: 0}),
     # Means 22/3 and 4, deviations sqrt(56/9) and 1: a 1.069045, b 0.267261, c -1.336306 and c 1, d -1.
-    Fusing("combsum", normalisation="z_score"): {A: 0.069045, C: -0.336306, B: -0.732739, D: -2.336306},
-    # a 1, b 2/3, c 1/3 and c 1, d 1/2.
-    Fusing("combsum", normalisation="rank"): {A: 3 / 2, C: 4 / 3, B: 7 / 6, D: 5 / 6},
-    Fusing("combmnz", normalisation="rank"): {C: 8 / 3, A: 3 / 2, B: 7 / 6, D: 5 / 6},
-    # Deviations over n - 1 are sqrt(28/3) and sqrt(2): a 0.645479, b 0.536370, c 0.318152 and c 0.617851, d 0.382149.
-    Fusing("combsum", normalisation="dbsf"): {A: 1.027628, C: 0.936003, B: 0.918519, D: 0.700301},
-    Fusing("combsum", normalisation="none"): {A: 13, B: 11, C: 9, D: 7},
-    Fusing("combmnz", normalisation="none"): {C: 18, A: 13, B: 11, D: 7},
-}
+    (fusing("weighted", "z_score"), None, {A: 0.069045, C: -0.336306, B: -0.732739, D: -2.336306}),
+    (fusing("weighted", "none"), None, {A: 13, B: 11, C: 9, D: 7}),
+]
 
 
-@pytest.mark.parametrize("fusing", BY_HAND, ids=str)
-def test_two_lists_are_fused_as_worked_by_hand(fusing: Fusing) -> None:
-    found = fused_scores([FIRST, SECOND], fusing)
-    expected = BY_HAND[fusing]
+@pytest.mark.parametrize(("options", "weights", "expected"), BY_HAND)
+def test_two_lists_are_fused_as_worked_by_hand(
+    options: FusionRefiner, weights: Weights, expected: dict[int, float]
+) -> None:
+    found = fused_scores([FIRST, SECOND], options, weights)
     assert list(found) == list(expected)
     assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
 def test_equal_scores_go_in_the_order_that_is_given() -> None:
     first, second = rankings([(A, 2.0), (B, 1.0)]), rankings([(B, 2.0), (A, 1.0)])
-    assert fuse([first, second], Fusing(), in_place).rankings.codes.tolist() == [[A, B]]
-    assert fuse([first, second], Fusing(), lambda codes: (-codes,)).rankings.codes.tolist() == [[B, A]]
+    assert fuse([first, second], fusing(), in_place).rankings.codes.tolist() == [[A, B]]
+    assert fuse([first, second], fusing(), lambda codes: (-codes,)).rankings.codes.tolist() == [[B, A]]
 
 
 def test_zero_and_minus_zero_are_equal_scores() -> None:
     lists = [rankings([(B, 1e-30), (A, -1e-30)])] * 2
-    tiny = Fusing("weighted", normalisation="none", weights=(1e-30, 1e-30))  # 2e-60 is 0 in float32
-    assert fuse(lists, tiny, in_place).rankings.codes.tolist() == [[A, B]]
+    tiny = (1e-30, 1e-30)  # 2e-60 is 0 in float32
+    assert fuse(lists, fusing("weighted", "none"), in_place, tiny).rankings.codes.tolist() == [[A, B]]
 
 
 def test_sums_do_not_hang_on_the_order_of_the_parts_even_where_they_round() -> None:
     lists = [[(A, 1e20)], [(A, -1e20)], [(A, 1.0)]]
-    fusing = Fusing("combsum", normalisation="none")
-    sums = [fused_scores([lists[index] for index in order], fusing) for order in permutations(range(3))]
+    sums = [
+        fused_scores([lists[index] for index in order], fusing("weighted", "none")) for order in permutations(range(3))
+    ]
     assert all(one == sums[0] for one in sums)
 
 
 def test_it_is_told_where_each_hit_stands_best_and_in_how_many_lists() -> None:
     first, second = [(A, 3.0), (B, 2.0), (C, 1.0)], [(C, 2.0), (B, 1.0)]
-    found = fuse([rankings(first), rankings(second)], Fusing(), in_place)
+    found = fuse([rankings(first), rankings(second)], fusing(), in_place)
     assert found.rankings.codes.tolist() == [[C, B, A]]
     assert (found.lists.tolist(), found.best.tolist(), found.column.tolist()) == ([[2, 2, 1]], [[1, 0, 0]], [[0, 1, 0]])
-    heavy = fuse([rankings(first), rankings(second)], Fusing(weights=(1, 2)), in_place)
+    heavy = fuse([rankings(first), rankings(second)], fusing(), in_place, (1, 2))
     assert heavy.rankings.codes.tolist() == [[C, B, A]]
     assert heavy.best.tolist() == [[1, 1, 0]]
 
 
 def test_a_hit_that_stands_twice_in_a_list_counts_where_it_stands_first() -> None:
-    found = fuse([rankings([(A, 3.0), (A, 2.0), (B, 1.0)]), rankings([(B, 1.0)])], Fusing(), in_place)
+    found = fuse([rankings([(A, 3.0), (A, 2.0), (B, 1.0)]), rankings([(B, 1.0)])], fusing(), in_place)
     assert rows_of(found.rankings) == [pytest.approx({B: 1 / 62 + 1 / 61, A: 1 / 61})]
     assert found.lists.tolist() == [[2, 1]]
 
@@ -119,11 +120,11 @@ def test_lists_of_very_different_depths_and_many_questions_are_fused_row_by_row(
     deep = np.argsort(drawn.random((questions, 150)), axis=1).astype(np.int32)
     short = np.argsort(drawn.random((questions, 150)), axis=1).astype(np.int32)[:, :3]
     parts = [Rankings(codes, -np.sort(-drawn.random(codes.shape)).astype(np.float32)) for codes in (deep, short)]
-    found = fuse(parts, Fusing("weighted", weights=(1, 2)), in_place)
+    found = fuse(parts, fusing("weighted"), in_place, (1, 2))
     assert found.rankings.codes.shape == (questions, 150)
     for question in (0, 108, 109, 110, 699):  # blocks end between them
         alone = [Rankings(part.codes[[question]], part.scores[[question]]) for part in parts]
-        row = fuse(alone, Fusing("weighted", weights=(1, 2)), in_place).rankings
+        row = fuse(alone, fusing("weighted"), in_place, (1, 2)).rankings
         np.testing.assert_array_equal(found.rankings.codes[question], row.codes[0])
         np.testing.assert_array_equal(found.rankings.scores[question], row.scores[0])
 
@@ -137,33 +138,25 @@ def values_by_dict(one: List, normalisation: Normalisation) -> tuple[dict[int, f
         return {}, 0.0
     scores = dict(one)
     low, high = min(scores.values()), max(scores.values())
-    if normalisation == "rank":
-        made = {code: 1 - rank / len(one) for rank, (code, _) in enumerate(one)}
-    elif normalisation == "none":
+    if normalisation == "none":
         return scores, low
-    elif low == high:
-        return dict.fromkeys(scores, {"min_max": 1.0, "z_score": 0.0, "dbsf": 0.5}[normalisation]), 0.0
-    elif normalisation == "min_max":
+    if low == high:
+        return dict.fromkeys(scores, 1.0 if normalisation == "min_max" else 0.0), 0.0
+    if normalisation == "min_max":
         made = {code: (score - low) / (high - low) for code, score in one}
-    elif normalisation == "z_score":
-        made = {code: (score - fmean(scores.values())) / pstdev(scores.values()) for code, score in one}
     else:
-        mean, deviation = fmean(scores.values()), stdev(scores.values())
-        made = {code: (score - (mean - 3 * deviation)) / (6 * deviation) for code, score in one}
-    return made, min(made.values()) if len(one) > 1 else 0.0
+        made = {code: (score - fmean(scores.values())) / pstdev(scores.values()) for code, score in one}
+    return made, min(made.values())
 
 
-def fused_by_dict(lists: Sequence[List], fusing: Fusing) -> dict[int, float]:
+def fused_by_dict(lists: Sequence[List], options: FusionRefiner, weights: Sequence[float]) -> dict[int, float]:
     union = {code for one in lists for code, _ in one}
-    weights = fusing.weights or [1.0] * len(lists)
-    if fusing.method == "rrf":
+    if options.method == "rrf":
         ranks = [{code: rank for rank, (code, _) in enumerate(one, 1)} for one in lists]
         places = list(zip(weights, ranks, strict=True))
-        return {c: sum(w / (fusing.rank_constant + r[c]) for w, r in places if c in r) for c in union}
-    made = [values_by_dict(one, fusing.normalisation) for one in lists]
-    sums = {c: sum(w * v.get(c, low) for w, (v, low) in zip(weights, made, strict=True)) for c in union}
-    times = {c: sum(c in v for v, _ in made) if fusing.method == "combmnz" else 1 for c in union}
-    return {c: sums[c] * times[c] for c in union}
+        return {c: sum(w / (options.rank_constant + r[c]) for w, r in places if c in r) for c in union}
+    made = [values_by_dict(one, options.normalisation) for one in lists]
+    return {c: sum(w * v.get(c, low) for w, (v, low) in zip(weights, made, strict=True)) for c in union}
 
 
 @st.composite
@@ -178,28 +171,17 @@ def lists_of_hits(draw: st.DrawFn) -> list[list[tuple[int, float]]]:
     return made
 
 
-@st.composite
-def fusings(draw: st.DrawFn, lists: int) -> Fusing:
-    method = draw(st.sampled_from(METHODS))
-    weighted = method in ("rrf", "weighted") and draw(st.booleans())
-    weights = (
-        draw(st.lists(st.sampled_from([0.0, 0.25, 1.0, 2.5]), min_size=lists, max_size=lists)) if weighted else None
-    )
-    constant = draw(st.integers(0, 100))
-    return Fusing(method, constant, draw(st.sampled_from(NORMALISATIONS)), tuple(weights) if weights else None)
-
-
-@st.composite
-def fusions(draw: st.DrawFn) -> tuple[list[list[tuple[int, float]]], Fusing]:
-    lists = draw(lists_of_hits())
-    return lists, draw(fusings(len(lists)))
-
-
 @settings(max_examples=60)
-@given(fusions())
-def test_columns_give_what_the_formulas_give(fusion: tuple[list[list[tuple[int, float]]], Fusing]) -> None:
-    lists, fusing = fusion
-    found, expected = fused_scores(lists, fusing), fused_by_dict(lists, fusing)
+@given(
+    lists_of_hits(),
+    st.builds(fusing, st.sampled_from(get_args(Method)), st.sampled_from(get_args(Normalisation)), st.integers(0, 100)),
+    st.lists(st.sampled_from([0.0, 0.25, 1.0, 2.5]), min_size=4, max_size=4),
+)
+def test_columns_give_what_the_formulas_give(
+    lists: list[list[tuple[int, float]]], options: FusionRefiner, drawn_weights: list[float]
+) -> None:
+    weights = drawn_weights[: len(lists)]
+    found, expected = fused_scores(lists, options, weights), fused_by_dict(lists, options, weights)
     assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
     assert list(found) == sorted(found, key=lambda code: (-found[code], code))
 
@@ -207,51 +189,27 @@ def test_columns_give_what_the_formulas_give(fusion: tuple[list[list[tuple[int, 
 # Against ranx.
 
 
-@pytest.fixture(scope="module")
-def drawn() -> tuple[list[Rankings], list[dict[str, dict[str, float]]]]:
-    """Three lists of different depths over 40 documents for 30 queries, as columns and as ranx takes them."""
+def test_fusion_agrees_with_ranx() -> None:
+    """Three lists of different depths over 40 documents for 30 queries."""
     random = np.random.default_rng(11)
     columns, mappings = [], []
     for depth, scale in ((20, 1.0), (12, 30.0), (5, 0.01)):
         codes = np.argsort(random.random((30, 40)), axis=1)[:, :depth].astype(np.int32)
-        scores = (-np.sort(-random.normal(size=codes.shape)) * scale).astype(np.float32)
-        columns.append(Rankings(codes, scores))
-        rows = zip(codes.tolist(), scores.tolist(), strict=True)
-        mappings.append({f"q{q:02}": {f"d{c}": s for c, s in zip(*row, strict=True)} for q, row in enumerate(rows)})
-    return columns, mappings
-
-
-@pytest.fixture(scope="module")
-def by_ranx(
-    drawn: tuple[list[Rankings], list[dict[str, dict[str, float]]]],
-) -> Mapping[str, Mapping[str, Mapping[str, float]]]:
-    given = json.dumps({"lists": drawn[1], "weights": [0.5, 2.0, 1.0]})
-    program = Path(__file__).parents[2] / "support" / "ranx_fusion.py"
+        columns.append(Rankings(codes, (-np.sort(-random.normal(size=codes.shape)) * scale).astype(np.float32)))
+        rows = enumerate(rows_of(columns[-1]))
+        mappings.append({f"q{query:02}": {f"d{code}": score for code, score in row.items()} for query, row in rows})
+    weights = [0.5, 2.0, 1.0]
     done = subprocess.run(
-        [sys.executable, program], input=given, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, Path(__file__).parents[2] / "support" / "ranx_fusion.py"],
+        input=json.dumps({"lists": mappings, "weights": weights}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
-    said: dict[str, dict[str, dict[str, float]]] = json.loads(done.stdout)
-    return said
-
-
-@pytest.mark.parametrize(
-    ("name", "fusing"),
-    [
-        ("rrf", Fusing()),
-        ("combsum min_max", Fusing("combsum")),
-        ("combmnz min_max", Fusing("combmnz")),
-        ("weighted min_max", Fusing("weighted", weights=(0.5, 2, 1))),
-        ("weighted z_score", Fusing("weighted", normalisation="z_score", weights=(0.5, 2, 1))),
-        ("weighted rank", Fusing("weighted", normalisation="rank", weights=(0.5, 2, 1))),
-    ],
-)
-def test_fusion_agrees_with_ranx(
-    name: str,
-    fusing: Fusing,
-    drawn: tuple[list[Rankings], list[dict[str, dict[str, float]]]],
-    by_ranx: Mapping[str, Mapping[str, Mapping[str, float]]],
-) -> None:
-    found = rows_of(fuse(drawn[0], fusing, in_place).rankings)
-    for question, row in enumerate(found):
-        expected = {int(doc[1:]): score for doc, score in by_ranx[name][f"q{question:02}"].items()}
-        assert row == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    by_ranx = json.loads(done.stdout)
+    for name, options in [("rrf", fusing()), *((n, fusing("weighted", n)) for n in ("min_max", "z_score"))]:
+        found = rows_of(fuse(columns, options, in_place, None if name == "rrf" else weights).rankings)
+        for question, row in enumerate(found):
+            expected = {int(doc[1:]): score for doc, score in by_ranx[name][f"q{question:02}"].items()}
+            assert row == pytest.approx(expected, rel=1e-5, abs=1e-5)

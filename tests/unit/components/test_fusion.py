@@ -116,7 +116,7 @@ def test_the_scores_of_a_document_are_those_of_its_first_chunk(
 ) -> None:
     dense = candidates(halves, [(0, 9.0), (1, 1.0), (2, 5.0)])
     bm25 = candidates(wholes, [(A, 1.0), (Z, 1.0)])
-    found = fused(library, [dense, bm25], method="combsum", normalisation="none")
+    found = fused(library, [dense, bm25], method="weighted", normalisation="none")
     assert places_of(found) == [("z", 0, 4), ("a", 0, 19)]
     assert found.rankings.scores.tolist() == [[10, 6]]
 
@@ -142,35 +142,21 @@ def test_a_part_without_scores_is_named_where_scores_are_needed(library: Library
     with pytest.raises(RunError) as raised:
         fused(library, parts, method="weighted", normalisation="z_score")
     assert str(raised.value) == (
-        "the hits of 'bm25' have no finite scores for 1 of 2 queries, which method: weighted with normalisation: "
-        "z_score cannot use; set method: rrf or normalisation: rank, which look at ranks alone."
+        "the hits of 'bm25' have no finite scores for 1 of 2 queries, which method: weighted cannot use; set method: "
+        "rrf, which looks at ranks alone."
     )
-    assert len(fused(library, parts).rankings) == len(
-        fused(library, parts, method="combsum", normalisation="rank").rankings
-    )
+    assert len(fused(library, parts).rankings) == 2
 
 
 def test_scores_of_a_skipped_question_are_not_asked_for(library: Library, halves: Chunks) -> None:
     parts = [candidates(halves, [(0, float("nan"))]), candidates(halves, [], skipped=[0])]
-    assert fused(library, parts, method="combsum").skipped.tolist() == [True]
-
-
-def test_scores_below_zero_are_not_multiplied(library: Library, halves: Chunks) -> None:
-    parts = [candidates(halves, [(0, 1.0), (1, -0.5)]), candidates(halves, [(0, 1.0)])]
-    with pytest.raises(RunError) as raised:
-        fused(library, parts, method="combmnz", normalisation="none")
-    assert str(raised.value) == (
-        "the hits of 'dense' have scores below 0 for 1 of 1 queries, which method: combmnz with normalisation: none "
-        "cannot use; set method: rrf or normalisation: rank, which look at ranks alone."
-    )
-    fused(library, parts, method="combsum", normalisation="none")
-    fused(library, parts, method="combmnz")
+    assert fused(library, parts, method="weighted").skipped.tolist() == [True]
 
 
 def test_scores_that_add_up_to_more_than_float32_holds_are_refused(library: Library, halves: Chunks) -> None:
     huge = candidates(halves, [(0, 3e38), (1, 1.0)])
     with pytest.raises(RunError) as raised:
-        fused(library, [huge, huge], method="combsum", normalisation="none")
+        fused(library, [huge, huge], method="weighted", normalisation="none")
     assert str(raised.value) == (
         "the scores of 'dense', 'bm25' are too large to be added (float32); set method: rrf or another normalisation."
     )
@@ -218,7 +204,7 @@ def test_that_one_hit_of_a_document_is_left_is_told_where_passages_are_looked_fo
 
 def test_fusions_that_differ_in_their_scores_alone_are_two_parts_to_what_adds_their_scores(tmp_path: Path) -> None:
     inner: Mapping[str, object] = {"kind": "fusion", "inputs": ["dense", "words"], "score": False}
-    outer: Mapping[str, object] = {"kind": "fusion", "method": "combsum", "normalisation": "none", "top_k": 3}
+    outer: Mapping[str, object] = {"kind": "fusion", "method": "weighted", "normalisation": "none", "top_k": 3}
     retrievers = {
         "dense": {"kind": "dense", "score": False},
         "words": {"kind": "bm25", "score": False},

@@ -57,24 +57,14 @@ WRONG: dict[str, list[tuple[dict[str, object], str]]] = {
         ({"inputs": ["dense"]}, "inputs: names dense; it must name at least two retrievers, each once."),
         ({"inputs": ["a", "b", "a"]}, "inputs: names a, b, a; it must name at least two retrievers, each once."),
         ({"weights": [1]}, "`weights` has 1 values; it must have one for each of `inputs`."),
-        ({"weights": [0, 0]}, "weights: all weights are 0; at least one must be above 0."),
+        ({"weights": [0, 1e-50]}, "weights: all weights are below 1e-06; at least one must reach that."),
         (
-            {"weights": [1, 1e-50]},
-            "weights[1]: is 1e-50; it must be 0, or from 1e-06 to 1e+06, since scores are kept as float32.",
-        ),
-        (
-            {"method": "combsum", "weights": [1, 2], "rank_constant": 60},
-            "`rank_constant` is used by method: rrf alone, not by combsum; leave it out. `weights` is not used by "
-            "method: combsum; leave it out, or set method: weighted.",
+            {"method": "weighted", "rank_constant": 60},
+            "`rank_constant` is used by method: rrf alone, not by weighted; leave it out.",
         ),
         (
             {"normalisation": "z_score"},
-            "`normalisation` is not used by method: rrf; leave it out, or set another method.",
-        ),
-        (
-            {"method": "combmnz", "normalisation": "dbsf"},
-            "method: combmnz multiplies scores, and normalisation: dbsf makes some of them negative; set "
-            "normalisation: min_max, rank or none.",
+            "`normalisation` is not used by method: rrf; leave it out, or set method: weighted.",
         ),
     ],
     "expand": [
@@ -86,7 +76,6 @@ WRONG: dict[str, list[tuple[dict[str, object], str]]] = {
             {"phrasings": False, "templates": ["{query}"]},
             "asks nothing but the query itself; give `templates` that say more than {query}, or leave phrasings: true.",
         ),
-        ({"method": "weighted"}, "method is 'weighted'; it must be one of: rrf, combsum, combmnz."),
         (
             {"endpoint": {"model": "m"}, "prompt": "rewrite"},
             "prompt is 'rewrite'; it must be one of: rewrites, answer; or a text with {query} in it.",

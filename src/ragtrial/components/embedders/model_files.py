@@ -280,6 +280,15 @@ class ModelLayout:
         paths = [folder / "tokenizer.json" for folder in (self.route[0].folder, self.folder)]
         return next((Tokenizer(path) for path in paths if path.exists()), None)
 
+    def check_length(self, setting: str, model: str, length: int | None, special_tokens: int) -> None:
+        """Raise ConfigError, for the ``setting``, unless ``model`` can read texts of this length in tokens."""
+        least, most = special_tokens + 1, self.route[0].positions
+        if length is not None and not least <= length <= (most or length):
+            raise ConfigError(
+                f"{setting}: max_length is {length}; it must be from {least} (with {special_tokens} special tokens) to "
+                f"{most or 'any number'} for the model {model!r}."
+            )
+
     @property
     def dimension(self) -> int | None:
         """The dimension of a text's vector, None if the files do not say."""

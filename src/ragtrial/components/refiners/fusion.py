@@ -19,29 +19,15 @@ from ragtrial.errors import RunError, listed
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse, unfilled
 from ragtrial.records import Question, ReportWarning
 
-Method = Literal["rrf", "combsum", "combmnz", "weighted"]
-Normalisation = Literal["min_max", "z_score", "rank", "dbsf", "none"]
+Method = Literal["rrf", "weighted"]
+Normalisation = Literal["min_max", "z_score", "none"]
 Values = npt.NDArray[np.float64]
 
 _BLOCK = 1 << 20
 """The approximate number of hits that are fused at a time."""
 
-
-@dataclass(frozen=True)
-class Fusing:
-    """How rankings become one.
-
-    ``rrf`` adds weight / (rank_constant + rank) over the lists that contain the unit (Cormack, Clarke & Buettcher
-    2009). The others add the scores after ``normalisation``: ``combsum`` as they are, ``combmnz`` times the number of
-    lists that contain the unit (both Fox & Shaw 1994), ``weighted`` times the weight of each list. In them a unit that
-    is missing from a list gets the lowest value of that list. ``weights`` belong to the lists in their order, for rrf
-    and weighted; None means 1 for all.
-    """
-
-    method: Method = "rrf"
-    rank_constant: int = 60
-    normalisation: Normalisation = "min_max"
-    weights: tuple[float, ...] | None = None
+_LEAST, _MOST = 1e-6, 1e6
+"""If all weights are below, or some above, sums of scores may be 0 or infinite as float32, and all hits equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +49,15 @@ Keys = Callable[[Codes], tuple[npt.NDArray[Any], ...]]
 """The keys by which ``np.lexsort`` orders units of equal score."""
 
 
-def fuse(parts: Sequence[Rankings], fusing: Fusing, keys: Keys) -> Fused:
+def fuse(
+    parts: Sequence[Rankings], options: FusingRefiner, keys: Keys, weights: Sequence[float] | None = None
+) -> Fused:
     """One ranking for each question of all that is in any of ``parts``, which have a row for each question.
+
+    ``rrf`` adds weight / (rank_constant + rank) over the lists that contain the unit (Cormack, Clarke & Buettcher
+    2009). ``weighted`` adds the scores after ``normalisation``, times the weight of each list (CombSUM, Fox & Shaw
+    1994); a unit that is missing from a list gets the lowest value of that list. ``weights`` belong to the lists in
+    their order; None means 1 for all.
 
     The rankings may differ in depth, and may be empty. If a unit is in a list twice, the first position counts. Scores
     must be finite where they are needed.
@@ -75,11 +68,12 @@ def fuse(parts: Sequence[Rankings], fusing: Fusing, keys: Keys) -> Fused:
     place = np.empty(units.max(initial=PADDING) + 1, dtype=np.int64)
     place[order] = np.arange(len(order))
 
+    list_weights = np.ones(len(parts)) if weights is None else np.asarray(weights, dtype=np.float64)
     size = max(1, _BLOCK // max(1, sum(part.depth for part in lists)))
     blocks = []
     for start in range(0, max(1, len(parts[0])), size):
         some = [Rankings(part.codes[start : start + size], part.scores[start : start + size]) for part in lists]
-        blocks.append(_fused_rows(some, start, fusing, place))
+        blocks.append(_fused_rows(some, start, options, list_weights, place))
     rows, places, scores, found_in, best, column = map(np.concatenate, zip(*blocks, strict=True))
     counts = np.bincount(rows, minlength=len(parts[0]))
     rankings = unfilled(len(parts[0]), int(counts.max(initial=0)))
@@ -90,12 +84,13 @@ def fuse(parts: Sequence[Rankings], fusing: Fusing, keys: Keys) -> Fused:
     return fused
 
 
-def _fused_rows(parts: Sequence[Rankings], first: int, fusing: Fusing, place: Counts) -> tuple[npt.NDArray[Any], ...]:
+def _fused_rows(
+    parts: Sequence[Rankings], first: int, options: FusingRefiner, weights: Values, place: Counts
+) -> tuple[npt.NDArray[Any], ...]:
     """The fused units of the questions from ``first`` on, best first: the columns that ``fuse`` writes down.
 
     A cell is a unit that any list has for a question, by question, then by place.
     """
-    weights = np.ones(len(parts)) if fusing.weights is None else np.asarray(fusing.weights, dtype=np.float64)
     preferred = np.lexsort((np.arange(len(parts)), -weights))
     hits = [np.nonzero(part.codes != PADDING) for part in parts]
     numbers = [
@@ -109,60 +104,50 @@ def _fused_rows(parts: Sequence[Rankings], first: int, fusing: Fusing, place: Co
     table = np.empty((len(parts), len(cells)))
     best = np.full(len(cells), np.iinfo(np.int64).max)  # the column, then the most preferred list
     for index, (part, (row, column), own) in enumerate(zip(parts, hits, cells_of, strict=True)):
-        added, missing = _contribution(part, fusing, float(weights[index]))
+        added, missing = _contribution(part, options, float(weights[index]))
         table[index] = missing[row_of]
         table[index, own] = added[row, column]
         best[own] = np.minimum(best[own], column * len(parts) + int(np.flatnonzero(preferred == index)[0]))
     table.sort(axis=0)  # added from the smallest up, so that equal scores stay equal in any order of the parts
-    scores = table.sum(axis=0)
+    scores = table.sum(axis=0).astype(np.float32)
     found_in = np.bincount(cell_of, minlength=len(cells))
-    scores = (scores * found_in if fusing.method == "combmnz" else scores).astype(np.float32)
     ranked = np.lexsort((-scores, row_of))
     column, which = np.divmod(best[ranked], len(parts))
     return row_of[ranked] + first, place_of[ranked], scores[ranked], found_in[ranked], preferred[which], column
 
 
-def _contribution(part: Rankings, fusing: Fusing, weight: float) -> tuple[Values, Values]:
+def _contribution(part: Rankings, options: FusingRefiner, weight: float) -> tuple[Values, Values]:
     """The addend of each hit of a list, shape as the list, and the addend for a unit that is missing from it."""
-    if fusing.method == "rrf":
-        added = weight / (fusing.rank_constant + np.arange(1, part.depth + 1))
+    if options.method == "rrf":
+        added = weight / (options.rank_constant + np.arange(1, part.depth + 1))
         return np.broadcast_to(added, part.codes.shape), np.zeros(len(part))
     present = part.codes != PADDING
     scores = np.where(present, part.scores, 0.0).astype(np.float64)
-    values, missing = normalised(scores, present, fusing.normalisation)
+    values, missing = normalised(scores, present, options.normalisation)
     return values * weight, missing * weight
 
 
 def normalised(scores: Values, present: Bools, normalisation: Normalisation) -> tuple[Values, Values]:
     """The normalised scores of each row, shape as ``scores``, and the value of a missing unit, shape (rows,).
 
-    * ``min_max``: (s - min) / (max - min), in [0, 1]. Equal scores become 1. * ``z_score``: (s - mean) / standard
-    deviation, with the deviation over n. Equal scores become 0. * ``dbsf``: mean - 3 standard deviations becomes 0,
-    mean + 3 of them 1, and nothing is clipped; the deviation is over n - 1, as Qdrant has it. Equal scores become 0.5.
-    * ``rank``: 1 - (rank - 1) / n, independent of the scores (Renda & Straccia 2003). * ``none``: the scores.
+    * ``min_max``: (s - min) / (max - min), in [0, 1]. Equal scores become 1.
+    * ``z_score``: (s - mean) / standard deviation, with the deviation over n. Equal scores become 0.
+    * ``none``: the scores.
 
     A missing unit gets the lowest value of the row. Where all values of a row are equal (one hit, equal scores) that
     would make found and missing the same, so there a missing unit gets 0, but under ``none`` the score itself. An empty
     row gives it 0. Values are arbitrary where nothing is ``present``.
     """
     count = present.sum(axis=1)
-    some = np.maximum(count, 1)
-    if normalisation == "rank":
-        values = 1 - np.arange(scores.shape[1]) / some[:, None]
-        return values, np.where(count > 1, 1 / some, 0.0)
     lowest = np.where(count > 0, np.where(present, scores, np.inf).min(axis=1, initial=np.inf), 0.0)
     highest = np.where(count > 0, np.where(present, scores, -np.inf).max(axis=1, initial=-np.inf), 0.0)
     if normalisation == "none":
         return scores, lowest
-    mean = np.where(present, scores, 0.0).sum(axis=1) / some
-    squares = (np.where(present, scores - mean[:, None], 0.0) ** 2).sum(axis=1)
-    if normalisation == "min_max":
-        zero, one, equal = lowest, highest - lowest, 1.0
-    elif normalisation == "z_score":
-        zero, one, equal = mean, np.sqrt(squares / some), 0.0
-    else:
-        deviation = np.sqrt(squares / np.maximum(count - 1, 1))
-        zero, one, equal = mean - 3 * deviation, 6 * deviation, 0.5
+    zero, one, equal = lowest, highest - lowest, 1.0
+    if normalisation == "z_score":
+        some = np.maximum(count, 1)
+        zero, equal = np.where(present, scores, 0.0).sum(axis=1) / some, 0.0
+        one = np.sqrt((np.where(present, scores - zero[:, None], 0.0) ** 2).sum(axis=1) / some)
     differ = highest > lowest
     one = np.where(differ, one, 1.0)
     values = np.where(differ[:, None], (scores - zero[:, None]) / one[:, None], equal)
@@ -173,60 +158,42 @@ class FusingRefiner(Refiner):
     """A refiner that makes one ranking of several."""
 
     method: Method = "rrf"
-    """The way to fuse rankings: rrf (reciprocal ranks, without scores), combsum (the sum of the normalised scores),
-    combmnz (that sum times the number of rankings that found the hit), weighted (their weighted sum)."""
+    """The way to fuse rankings: rrf (reciprocal ranks, without scores) or weighted (the sum of the normalised scores,
+    each times its weight)."""
 
     rank_constant: Annotated[int, Field(ge=0, le=100_000)] = 60
     """method: rrf adds 1 / (rank_constant + rank): the higher, the less the first ranks count."""
 
     normalisation: Normalisation = "min_max"
-    """How scores are normalised (not for rrf): min_max (to 0..1), z_score (mean 0, deviation 1), rank (1 down to
-    1/n), dbsf (mean - 3 to mean + 3 standard deviations become 0..1), none (the scores as they are)."""
+    """How scores are normalised (not for rrf): min_max (to 0..1), z_score (mean 0, deviation 1), none (the scores as
+    they are)."""
 
     @model_validator(mode="after")
     def _options_go_with_the_method(self) -> Self:
-        if faults := self._misplaced():
-            raise ValueError(" ".join(faults))
-        return self
-
-    def _misplaced(self) -> list[str]:
-        """The options that have no effect or are invalid under the method."""
-        faults = []
         if self.method == "rrf" and "normalisation" in self.model_fields_set:
-            faults.append("`normalisation` is not used by method: rrf; leave it out, or set another method.")
+            raise ValueError("`normalisation` is not used by method: rrf; leave it out, or set method: weighted.")
         if self.method != "rrf" and "rank_constant" in self.model_fields_set:
-            faults.append(f"`rank_constant` is used by method: rrf alone, not by {self.method}; leave it out.")
-        if self.method == "combmnz" and self.normalisation in ("z_score", "dbsf"):
-            faults.append(
-                f"method: combmnz multiplies scores, and normalisation: {self.normalisation} makes some of them "
-                "negative; set normalisation: min_max, rank or none."
-            )
-        return faults
+            raise ValueError(f"`rank_constant` is used by method: rrf alone, not by {self.method}; leave it out.")
+        return self
 
     def identity(self) -> dict[str, Any]:
         unused = "normalisation" if self.method == "rrf" else "rank_constant"
         return {name: value for name, value in super().identity().items() if name != unused}
 
-    def fusing(self) -> Fusing:
-        """The options of the arithmetic."""
-        return Fusing(self.method, self.rank_constant, self.normalisation)
-
-    def fuse(self, names: Sequence[str], lists: Sequence[Rankings], keys: Keys) -> Fused:
+    def fuse(
+        self, names: Sequence[str], lists: Sequence[Rankings], keys: Keys, weights: Sequence[float] | None = None
+    ) -> Fused:
         """One ranking from several. If the scores of parts cannot be fused, a RunError gives their ``names``."""
-        if self.method != "rrf" and self.normalisation != "rank":
-            for name, ranking in zip(names, lists, strict=True):
-                is_hit = ranking.codes != PADDING
-                bad, what = is_hit & ~np.isfinite(ranking.scores), "no finite scores"
-                if self.method == "combmnz" and self.normalisation == "none" and not bad.any():
-                    bad, what = is_hit & (ranking.scores < 0), "scores below 0"
-                if bad.any():
-                    raise RunError(
-                        f"the hits of {name!r} have {what} for {int(bad.any(axis=1).sum()):,} of {len(ranking):,} "
-                        f"queries, which method: {self.method} with normalisation: {self.normalisation} cannot use; "
-                        "set method: rrf or normalisation: rank, which look at ranks alone."
-                    )
+        for name, ranking in zip(names, lists, strict=True) if self.method != "rrf" else ():
+            bad = (ranking.codes != PADDING) & ~np.isfinite(ranking.scores)
+            if bad.any():
+                raise RunError(
+                    f"the hits of {name!r} have no finite scores for {int(bad.any(axis=1).sum()):,} of "
+                    f"{len(ranking):,} queries, which method: {self.method} cannot use; set method: rrf, which looks "
+                    "at ranks alone."
+                )
         with np.errstate(over="ignore"):  # reported below
-            fused = fuse(lists, self.fusing(), keys)
+            fused = fuse(lists, self, keys, weights)
         if np.isinf(fused.rankings.scores).any():
             parts = listed(map(repr, dict.fromkeys(names)))
             raise RunError(
@@ -243,23 +210,12 @@ def _different(names: list[str]) -> list[str]:
 
 
 def _not_all_zero(weights: list[float]) -> list[float]:
-    if not any(weights):
-        raise ValueError("all weights are 0; at least one must be above 0.")
+    if max(weights, default=0) < _LEAST:
+        raise ValueError(f"all weights are below {_LEAST:g}; at least one must reach that.")
     return weights
 
 
-def _within_float32(weight: float) -> float:
-    if weight and not _LEAST <= weight <= _MOST:
-        raise ValueError(
-            f"is {weight:g}; it must be 0, or from {_LEAST:g} to {_MOST:g}, since scores are kept as float32."
-        )
-    return weight
-
-
-_LEAST, _MOST = 1e-6, 1e6
-"""Far beyond them, sums of scores are 0 or infinite as float32, and all hits equal."""
-
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_within_float32)]
+Weight = Annotated[float, Field(ge=0, le=_MOST, allow_inf_nan=False)]
 
 
 @REFINERS.register("fusion")
@@ -279,15 +235,13 @@ class FusionRefiner(FusingRefiner):
     """The names of the retrievers or refiners whose rankings are fused: at least two."""
 
     weights: Annotated[list[Weight], AfterValidator(_not_all_zero)] | None = None
-    """How much each of them counts, in the order of `inputs` (methods rrf and weighted; default: all alike)."""
+    """How much each of them counts, in the order of `inputs` (default: all alike)."""
 
-    def _misplaced(self) -> list[str]:
-        faults = super()._misplaced()
+    @model_validator(mode="after")
+    def _weights_belong_to_inputs(self) -> Self:
         if self.weights is not None and len(self.weights) != len(self.input_names):
-            faults.append(f"`weights` has {len(self.weights)} values; it must have one for each of `inputs`.")
-        if self.weights is not None and self.method in ("combsum", "combmnz"):
-            faults.append(f"`weights` is not used by method: {self.method}; leave it out, or set method: weighted.")
-        return faults
+            raise ValueError(f"`weights` has {len(self.weights)} values; it must have one for each of `inputs`.")
+        return self
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -297,9 +251,6 @@ class FusionRefiner(FusingRefiner):
         # Equal weights change no order, but they change scores, which dependent refiners may use.
         weights = None if self.weights is None or set(self.weights) == {1} else self.weights
         return {**super().identity(), "weights": weights}
-
-    def fusing(self) -> Fusing:
-        return replace(super().fusing(), weights=None if self.weights is None else tuple(self.weights))
 
     def open(self, context: RetrieverContext) -> OpenRefiner:
         return _OpenFusion(self, ForeignPlaces(context.library))
@@ -315,7 +266,7 @@ class _OpenFusion:
         units, rankings = parts[0].units, [_without(part.rankings, skipped) for part in parts]
         by_chunk = len({part.units.name for part in parts}) == 1
         if by_chunk:
-            fused = self.options.fuse(self.options.input_names, rankings, partial(place_keys, units))
+            fused = self._fused(rankings, partial(place_keys, units))
         else:
             fused, units = self._by_document(rankings, [part.units for part in parts])
         found = fused.lists[~skipped]
@@ -324,13 +275,14 @@ class _OpenFusion:
         facts.update({name: float(of.sum(axis=1).mean()) if len(of) else None for name, of in counts.items()})
         return Candidates(units, fused.rankings, skipped, facts)
 
+    def _fused(self, rankings: Sequence[Rankings], keys: Keys) -> Fused:
+        return self.options.fuse(self.options.input_names, rankings, keys, self.options.weights)
+
     def _by_document(self, rankings: Sequence[Rankings], units: Sequence[Chunks]) -> tuple[Fused, Chunks]:
         """Each document is represented by its unit in the part that ranks it best."""
         parts = [collapse(part, own.document) for part, own in zip(rankings, units, strict=True)]
         id_order = self.places.library.id_order
-        fused = self.options.fuse(
-            self.options.input_names, [part.rankings for part in parts], lambda codes: (id_order[codes],)
-        )
+        fused = self._fused([part.rankings for part in parts], lambda codes: (id_order[codes],))
         codes = np.full_like(fused.rankings.codes, PADDING)
         for index, (part, own) in enumerate(zip(parts, units, strict=True)):
             mine = fused.best == index
@@ -364,10 +316,6 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
 
     kind: Literal["expand"] = "expand"
     """Query expansion: several wordings of each query are asked of one retriever, and their hits are fused."""
-
-    method: Literal["rrf", "combsum", "combmnz"] = "rrf"
-    """The way to fuse rankings: rrf (reciprocal ranks, without scores), combsum (the sum of the normalised scores),
-    combmnz (that sum times the number of wordings that found the hit)."""
 
     templates: list[Annotated[str, AfterValidator(_with_query)]] = Field(default=[])
     """Extra wordings, with {query} as the placeholder for the query, like `A passage about {query}`."""

@@ -100,9 +100,7 @@ class Rerank(SingleInputRefiner):
         """The model that gives the scores."""
         if self.endpoint is not None:
             return rerankers.EndpointReranker(self.endpoint)
-        return rerankers.LocalReranker(
-            self.model, self.revision, self.device, self.precision, self.batch_size, self.max_length
-        )
+        return rerankers.LocalReranker(self)
 
     def identity(self) -> dict[str, Any]:
         """Without what changes no score but in its last bits, and the options of the other kind of model."""

@@ -33,6 +33,8 @@ from ragtrial.records import Question
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
+    from ragtrial.components.refiners.rerank import Rerank
+
 Precision = Literal["float32", "bfloat16"]
 Pair = tuple[str, str]
 """A question and a text."""
@@ -110,7 +112,10 @@ class Reranker(ABC):
     columns: ClassVar[int] = 1
     """How many numbers are kept for a pair; the first is its score."""
 
-    model: str
+    @property
+    @abstractmethod
+    def model(self) -> str:
+        """The model's name."""
 
     @property
     def length(self) -> int | None:
@@ -188,24 +193,28 @@ class LocalReranker(Reranker):
 
     not_identity: ClassVar[tuple[str, ...]] = ("device", "batch_size", "endpoint")
 
-    model: str
-    revision: str | None
-    device: str | None
-    precision: Precision
-    batch_size: int
-    max_length: int | None
+    options: Rerank
+
+    @property
+    def model(self) -> str:
+        return self.options.model
 
     @property
     def _folder(self) -> Path:
-        return find_model(self.model, self.revision)
+        return find_model(self.model, self.options.revision)
 
     @property
     def length(self) -> int | None:
-        return self.max_length if self.max_length is not None else ModelLayout(self._folder).route[0].most_tokens
+        return self.options.max_length or ModelLayout(self._folder).route[0].most_tokens
 
     def inputs(self, digest: Digest) -> dict[str, Any]:
         files = model_fingerprint(self._folder, digest)
-        return {"files": files, "max_length": self.length, "precision": self.precision, "activation": "identity"}
+        return {
+            "files": files,
+            "max_length": self.length,
+            "precision": self.options.precision,
+            "activation": "identity",
+        }
 
     def check(self, setting: str) -> None:
         if (why := _wrong_kind(self._folder)) is not None:
@@ -214,13 +223,8 @@ class LocalReranker(Reranker):
                 "that gives a pair of texts one score, such as cross-encoder/ms-marco-MiniLM-L6-v2."
             )
         tokenizer = self.tokenizer()
-        least = (tokenizer.pair_special_tokens if tokenizer else 0) + 1
-        most = ModelLayout(self._folder).route[0].positions
-        if self.max_length is not None and not least <= self.max_length <= (most or self.max_length):
-            raise ConfigError(
-                f"{setting}: max_length is {self.max_length}; it must be from {least} (a pair has special "
-                f"tokens) to {most or 'any number'} for the model {self.model!r}."
-            )
+        special = tokenizer.pair_special_tokens if tokenizer else 0
+        ModelLayout(self._folder).check_length(setting, self.model, self.options.max_length, special)
 
     def tokenizer(self) -> Tokenizer | None:
         path = self._folder / "tokenizer.json"
@@ -230,7 +234,9 @@ class LocalReranker(Reranker):
     def _loaded(self) -> CrossEncoder:
         from sentence_transformers import CrossEncoder
 
-        model: CrossEncoder = load_model(CrossEncoder, self._folder, self.device, self.precision, "reranker")
+        model: CrossEncoder = load_model(
+            CrossEncoder, self._folder, self.options.device, self.options.precision, "reranker"
+        )
         if model.num_labels != 1:
             raise RunError(
                 f"the reranker in {self._folder} gives a pair {model.num_labels} scores; use a model that gives one."
@@ -242,9 +248,9 @@ class LocalReranker(Reranker):
     def _score(
         self, pairs: TextPairs, wanted: Counts, lengths: Counts, cache: VectorCache | None, keep: Keep
     ) -> Iterator[Sequence[int]]:
-        order = longest_first(wanted, lengths).tolist()
-        for start in range(0, len(order), self.batch_size):
-            batch = order[start : start + self.batch_size]
+        order, size = longest_first(wanted, lengths).tolist(), self.options.batch_size
+        for start in range(0, len(order), size):
+            batch = order[start : start + size]
             keep(batch, self._predicted(pairs.at(batch)))
             yield batch
 
@@ -380,8 +386,9 @@ class EndpointReranker(Reranker):
 
     _client: Client | None = field(default=None, init=False)
 
-    def __post_init__(self) -> None:
-        self.model = self.endpoint.model
+    @property
+    def model(self) -> str:
+        return self.endpoint.model
 
     def identity(self) -> dict[str, Any]:
         fields = {"fields": self.endpoint.fields} if self.endpoint.fields else {}

@@ -78,13 +78,9 @@ class TokenModel(Ranker):
                 f"{context.setting}: the model {self.model!r} cannot be used here: {why}. `model:` takes "
                 f"{_CALLED[self.form]}."
             )
-        tokenizer, most = self.tokenizer(), self._layout.route[0].positions
-        least = (tokenizer.special_tokens if tokenizer else 0) + 1
-        if self.max_length is not None and not least <= self.max_length <= (most or self.max_length):
-            raise ConfigError(
-                f"{context.setting}: max_length is {self.max_length}; it must be from {least} (with special tokens) "
-                f"to {most or 'any number'} for the model {self.model!r}."
-            )
+        tokenizer = self.tokenizer()
+        special = tokenizer.special_tokens if tokenizer else 0
+        self._layout.check_length(context.setting, self.model, self.max_length, special)
 
     @property
     def folder(self) -> Path:
