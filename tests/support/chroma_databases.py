@@ -55,9 +55,7 @@ def write_collection(
     settings = Settings.model_construct(anonymized_telemetry=False)
     with cast("Client", chromadb.PersistentClient(path=str(folder), settings=settings)) as client:
         made = client.create_collection(
-            name,
-            configuration=cast("Any", {"hnsw": {"space": space, **(graph or {})}}),
-            embedding_function=None,
+            name, configuration=cast("Any", {"hnsw": {"space": space, **(graph or {})}}), embedding_function=None
         )
         with_text, without = [one for one in items if one.text], [one for one in items if not one.text]
         for some in filter(None, (with_text, without)):

@@ -153,12 +153,7 @@ STORES: dict[str, dict[str, Any]] = {
         "store": {"kind": "chroma"},
         "chunker": {"kind": "recursive", "size": 60, "overlap": 0, "unit": "characters"},
         # So that none of its texts is one of the others'.
-        "embedder": {
-            "kind": "custom",
-            "function": "embedding:embed",
-            "batch_size": 4,
-            "document_prefix": "short ",
-        },
+        "embedder": {"kind": "custom", "function": "embedding:embed", "batch_size": 4, "document_prefix": "short "},
     },
     "few": {"store": {"kind": "chroma"}, "top_k": 2},
     "few-exact": {"store": {"kind": "exact"}, "top_k": 2},

@@ -206,7 +206,7 @@ def test_each_gate_is_a_test_and_fails_with_what_was_found() -> None:
     failure, _ = worse
     assert failure.attrib == {
         "message": "gate failed: ndcg@10 worse than baseline: new -0.0500 against base, 95% interval -0.0900 to "
-        "-0.0100: worse; 1 other passed",
+        "-0.0100: worse; 1 other passed"
     }
     assert (failure.text or "").splitlines() == [
         "new: failed: -0.0500 against base, 95% interval -0.0900 to -0.0100: worse",

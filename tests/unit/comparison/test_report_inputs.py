@@ -53,12 +53,7 @@ def test_reports_with_the_same_labels_are_compared_without_a_word() -> None:
 
 
 def test_other_grades_and_other_texts_are_refused_query_by_query() -> None:
-    other = changed_queries(
-        called("branch"),
-        q1=judged(("a.md", 2), ("b.md", 3)),
-        q2={"text": "x" * 70},
-        q3=judged(),
-    )
+    other = changed_queries(called("branch"), q1=judged(("a.md", 2), ("b.md", 3)), q2={"text": "x" * 70}, q3=judged())
     assert refusal(called("main"), other) == [
         "3 queries have other labels in main and branch (query 'q1' has other labels of 'b.md', query 'q2' has another "
         "text, query 'q3' has other labels of 'a.md').",

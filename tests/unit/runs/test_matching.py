@@ -110,7 +110,7 @@ def test_the_first_of_duplicates_in_the_final_order_counts(file: Path) -> None:
 
 def test_duplicates_in_scattered_rows_name_the_lines_of_the_file(file: Path) -> None:
     assert refusal(file, b"q1 Q0 d1 1 1 t\nq2 Q0 d1 1 1 t\n\nq1 Q0 d1 3 3 t\n", block_size=16) == [
-        f"FILE:4: retrieves document 'd1' for query 'q1', as line 1 does; {ONCE}",
+        f"FILE:4: retrieves document 'd1' for query 'q1', as line 1 does; {ONCE}"
     ]
 
 

@@ -137,9 +137,7 @@ def test_a_budget_is_counted_in_the_tokens_that_were_counted(tmp_path: Path, min
     assert budget.hits > 20
 
 
-def test_nothing_is_embedded_or_retrieved_and_no_document_is_read_where_labels_have_no_passages(
-    tmp_path: Path,
-) -> None:
+def test_nothing_is_embedded_or_retrieved_and_no_document_is_read_where_labels_have_no_passages(tmp_path: Path) -> None:
     made = write_experiment(tmp_path)
     parent = run_experiment(made.config())
     before = made.embedded()
