@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.pipeline.chunk_preview import Sizes
-from small_experiment import CONFIG, ragtrial, small_experiment
-
-Capture = pytest.CaptureFixture[str]
+from small_experiment import CONFIG, Capture, ragtrial, small_experiment
 
 DOCUMENTS: Mapping[str, str | bytes] = {
     "hub.md": "# Hub\n\n## Lights\n\nBlue is good. Red is bad.\n\nGreen is neither.\n",
@@ -41,9 +39,7 @@ def rows(file: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_listing_has_counts_sizes_and_the_first_chunks_with_what_is_around_them(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_the_listing_has_counts_sizes_and_chunks_in_their_context(tmp_path: Path, capsys: Capture) -> None:
     made = ragtrial(
         capsys, "chunks", config(tmp_path), "-q", "--set", "context.headings=true", "--set", "context.sentences=1"
     )
@@ -98,9 +94,7 @@ def test_json_is_one_document_with_every_chunk(tmp_path: Path, capsys: Capture) 
     }  # fmt: skip
 
 
-def test_tokens_are_those_of_what_is_indexed_where_there_is_a_tokenizer(
-    tmp_path: Path, tiny_model: Path, capsys: Capture
-) -> None:
+def test_tokens_are_those_of_what_is_indexed(tmp_path: Path, tiny_model: Path, capsys: Capture) -> None:
     from ragtrial.components.tokenizers import Tokenizer
 
     text = CUT.replace(
@@ -128,6 +122,7 @@ def test_lines_are_written_to_a_file_each_chunk_once(tmp_path: Path, capsys: Cap
     made = ragtrial(capsys, "chunks", path, "-o", "chunks.jsonl")
     assert (made.code, made.out) == (0, "")
     assert made.err.splitlines()[-1] == "chunks.jsonl: 5 chunks"
+    assert "would both go to standard output" in ragtrial(capsys, "chunks", path, "-o", "-", "--json").err
     found = rows("chunks.jsonl")
     assert [(row["setting"], row["doc"]) for row in found] == [
         ("dense", "hub.md"), ("dense", "hub.md"), ("dense", "hub.md"), ("dense", "parcels.txt"), ("whole", "hub.md"),
@@ -137,25 +132,6 @@ def test_lines_are_written_to_a_file_each_chunk_once(tmp_path: Path, capsys: Cap
     assert [json.loads(line)["setting"] for line in made.out.splitlines()] == ["whole", "whole"]
     answer = ragtrial(capsys, "chunks", path, "-o", "chunks.jsonl", "--json").json
     assert (answer["file"], answer["rows"], "rows" in answer["settings"][0]) == ("chunks.jsonl", 5, False)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--setting", "dence"), "there is no setting 'dence'. Did you mean 'dense'? Known: dense."),
-        (("--doc", "hup.md"), "there is no document 'hup.md' in the corpus (2 documents). Did you mean 'hub.md'?"),
-        (("-o", "-", "--json"), "-o and --json would both go to standard output; give all but one a file."),
-        (("-o", "documents"), "documents: is a folder; name the file to write."),
-        (
-            ("-o", "nowhere/x.jsonl"),
-            "nowhere/x.jsonl: cannot be written: there is no folder nowhere; make it, or name another place.",
-        ),
-    ],
-)
-def test_what_is_wrong_is_said(tmp_path: Path, capsys: Capture, arguments: tuple[str, ...], message: str) -> None:
-    made = ragtrial(capsys, "chunks", config(tmp_path), *arguments, "-q")
-    assert made.code == 2
-    assert made.err.startswith(f"error: {message}")
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40))

@@ -18,9 +18,8 @@ import pytest
 from commands import LONGEST
 from ragtrial.cli.group import COMMANDS
 from ragtrial.report.model import load_report
-from small_experiment import CONFIG, HASHING, LABELS, Outcome, ragtrial, small_experiment
+from small_experiment import CONFIG, HASHING, LABELS, Capture, Outcome, ragtrial, small_experiment, succeeded
 
-Capture = pytest.CaptureFixture[str]
 SLOW = """\
 import pathlib
 import time
@@ -76,8 +75,7 @@ def test_no_command_at_all_is_a_misuse_and_shows_the_help_on_stderr(capsys: Capt
 
 
 def test_the_version_is_told(capsys: Capture) -> None:
-    made = ragtrial(capsys, "--version")
-    assert made.code == 0
+    made = succeeded(capsys, "--version")
     assert made.out.startswith("ragtrial, version 0.")
 
 
@@ -85,8 +83,7 @@ def test_the_version_is_told(capsys: Capture) -> None:
 
 
 def test_a_run_writes_a_report_and_says_where(config: Path, capsys: Capture) -> None:
-    made = ragtrial(capsys, "run", config)
-    assert made.code == 0
+    made = succeeded(capsys, "run", config)
     header, _, headline, _, _, columns, row, *_, last, _ = made.out.splitlines()
     assert headline == "dense, ndcg@3 1.000: it finds an answer in the first 3 for 2 of 2 questions"
     assert header.startswith("small: 1 setting on 3 documents, 2 questions, run ")
@@ -135,8 +132,7 @@ def test_strict_makes_a_warning_an_error(config: Path, capsys: Capture, tmp_path
 
 
 def test_a_limit_runs_only_the_first_queries_and_says_so(config: Path, capsys: Capture) -> None:
-    made = ragtrial(capsys, "run", config, "--limit", "1", "--json")
-    assert made.code == 0
+    made = succeeded(capsys, "run", config, "--limit", "1", "--json")
     assert made.json["warnings"] == [{"code": "limit", "message": "only the first 1 of 2 queries were run."}]
     assert [query.id for query in load_report(Path(made.json["report"]).parent).queries] == ["q1"]
 
@@ -162,9 +158,7 @@ def test_the_answer_of_a_run_is_one_json_document(config: Path, capsys: Capture)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_an_interrupted_run_is_one_hundred_and_thirty_and_says_how_to_go_on(
-    number: signal.Signals, tmp_path: Path
-) -> None:
+def test_an_interrupted_run_exits_with_130_and_says_how_to_go_on(number: signal.Signals, tmp_path: Path) -> None:
     small_experiment(tmp_path, functions=SLOW)
     running = process("run", "experiment.yaml", "--json")
     deadline = time.monotonic() + LONGEST
@@ -201,9 +195,7 @@ def test_a_function_that_ends_the_program_is_an_error_and_never_a_success_or_a_f
 
 
 @pytest.mark.parametrize("damage", ["", "junk"], ids=["empty", "junk"])
-def test_a_workspace_that_was_spoiled_is_mended_and_that_is_said(
-    damage: str, config: Path, own_cache: Path, capsys: Capture
-) -> None:
+def test_a_spoiled_workspace_is_mended_and_said(damage: str, config: Path, own_cache: Path, capsys: Capture) -> None:
     """An empty file raises what the end of the input raises, too."""
     first = ragtrial(capsys, "run", config, "--json").json
     (path,) = (own_cache / "documents").glob("*/offsets.npy")
@@ -224,9 +216,7 @@ def test_a_run_without_latency_measures_none(tmp_path: Path, capsys: Capture) ->
         assert (setting.latency is not None) == measured
 
 
-def test_a_crash_when_no_file_can_be_written_is_still_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_a_crash_without_a_file_is_still_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     def full(*_given: Any, **_named: Any) -> NoReturn:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -304,7 +294,7 @@ def test_a_pipe_gets_no_colours_and_no_boxes(config: Path) -> None:
 def test_a_terminal_gets_a_bold_header_unless_colours_are_not_wanted(config: Path, capsys: Capture) -> None:
     import pty
 
-    assert ragtrial(capsys, "run", config).code == 0
+    succeeded(capsys, "run", config)
 
     def shown(*options: str, **environment: str) -> str:
         reader, writer = pty.openpty()
@@ -353,7 +343,7 @@ def shell(line: str) -> list[int]:
      ("run nowhere.yaml --json 2>&1 | true", 2)],
 )  # fmt: skip
 def test_a_reader_that_goes_away_changes_no_exit_code(command: str, code: int, config: Path, capsys: Capture) -> None:
-    assert ragtrial(capsys, "run", config).code == 0
+    succeeded(capsys, "run", config)
     assert shell(f"$PYTHON -m ragtrial {command}")[0] == code
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from small_experiment import CONFIG, ragtrial, small_experiment
+from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded
 
-Capture = pytest.CaptureFixture[str]
 TEXT = CONFIG.replace("  dense: {kind: dense, top_k: 3}", "  bm25: {kind: bm25}\n  long: {kind: bm25, b: 0.0}\n  LAST")
 
 
@@ -42,14 +41,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def reports(folder: Path, capsys: Capture) -> list[str]:
     for name in ("one", "two"):
-        made = ragtrial(capsys, "run", f"{name}/experiment.yaml")
-        assert made.code == 0, made.err
+        succeeded(capsys, "run", f"{name}/experiment.yaml")
     return [str(next((folder / "results" / name).glob("2*"))) for name in ("one", "two")]
 
 
 def test_the_verdict_is_given_for_each_data_set_and_together(capsys: Capture, reports: list[str]) -> None:
-    made = ragtrial(capsys, "compare", *reports, "--across", "--baseline", "long", "--json")
-    assert made.code == 0, made.err
+    made = succeeded(capsys, "compare", *reports, "--across", "--baseline", "long", "--json")
     assert [one["name"] for one in made.json["data_sets"]] == ["one", "two"]
     (bm25,) = made.json["settings"]
     assert bm25["better_on"] == ["one", "two"]

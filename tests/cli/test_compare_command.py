@@ -17,10 +17,8 @@ from ragtrial.report.model import write_folder
 from ragtrial.views.analysis import analyse
 from ragtrial.views.comparison_tables import descriptive_table, verdict_table
 from ragtrial.views.sections.details import UNJUDGED
-from small_experiment import Outcome, ragtrial
+from small_experiment import Capture, Outcome, ragtrial
 from terminals import in_terminal
-
-Capture = pytest.CaptureFixture[str]
 
 FIELDS = ["metric", "family", "baseline", "setting", "mean_baseline", "mean", "difference", "ci", "p", "p_corrected",
           "wins", "ties", "losses", "effect_size", "skewness", "n", "caution", "verdict", "detectable",
@@ -108,13 +106,9 @@ def test_python_says_what_the_command_says(small: Path, capsys: Capture) -> None
         (["--margin", "2"], "ndcg@3 lies between 0 and 1; a margin of 2 says nothing. Did you mean 0.02?"),
         (["--confidence", "0.4"], "0.4 is not in the range 0.5<=x<=0.9999"),
         (["--baseline", "old", "--all-pairs"], "--baseline and --all-pairs say two things; give one of them."),
-        (["--baseline", "z"], "'z'"),
-        (["--metric", "nope"], "'nope'"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_refused_in_one_line(
-    small: Path, capsys: Capture, options: list[str], said: str
-) -> None:
+def test_what_cannot_be_is_refused_in_a_line(small: Path, capsys: Capture, options: list[str], said: str) -> None:
     made = compare(capsys, "small", *options)
     assert made.code == 2
     assert made.out == ""
@@ -173,9 +167,7 @@ def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> No
         (20, "difference, 95% interval", "mean, p, won, tied, lost, n, detectable"),
     ],
 )
-def test_a_narrow_terminal_gets_the_columns_that_matter_most_and_is_told_which_it_lacks(
-    width: int, header: str, told: str
-) -> None:
+def test_a_narrow_terminal_gets_the_columns_that_matter_most(width: int, header: str, told: str) -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old")
     table = verdict_table(made, made.comparisons[:1], width)
     assert table.titles == ["setting", *header.split(", "), "questions needed", "verdict"]

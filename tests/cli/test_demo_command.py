@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from ragtrial import load_report
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial, succeeded
 
-Capture = pytest.CaptureFixture[str]
 SETTINGS = ["hybrid", "dense", "bm25-chunks", "bm25-titles", "bm25"]
 """Best first by the primary metric."""
 
@@ -22,8 +21,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_the_demo_compares_five_settings_and_can_be_repeated(tmp_path: Path, capsys: Capture) -> None:
     for _ in range(2):
-        made = ragtrial(capsys, "demo")
-        assert made.code == 0
+        made = succeeded(capsys, "demo")
         assert [line.split()[0] for line in made.out.splitlines() if line.endswith("  59")] == SETTINGS
         assert made.out.endswith("\nGo on: cd ragtrial-demo && ragtrial compare\nYour own data: ragtrial init\n")
         assert (tmp_path / "ragtrial-demo" / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -32,20 +30,17 @@ def test_the_demo_compares_five_settings_and_can_be_repeated(tmp_path: Path, cap
 
 
 @pytest.mark.slow
-def test_the_commands_that_the_demo_names_work(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert ragtrial(capsys, "demo", "here", "-q").code == 0
+def test_commands_that_the_demo_names_work(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    succeeded(capsys, "demo", "here", "-q")
     monkeypatch.chdir(tmp_path / "here")
-    compared = ragtrial(capsys, "compare", "latest", "--json")
-    assert compared.code == 0
+    compared = succeeded(capsys, "compare", "latest", "--json")
     conclusion = compared.json["conclusion"]
     assert (conclusion["kind"], conclusion["top"]) == ("leading", ["hybrid"])
     assert conclusion["verdicts"] == {"worse": ["bm25-chunks", "bm25-titles", "bm25"], "inconclusive": ["dense"]}
     assert conclusion["found"]["by_setting"]["hybrid"] == conclusion["found"]["questions"] == 59
     command = conclusion["next_step"]["command"].split()
-    assert ragtrial(capsys, *command[1:]).code == 0
-    assert ragtrial(capsys, "init", "trial").code == 0
+    succeeded(capsys, *command[1:])
+    succeeded(capsys, "init", "trial")
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from ragtrial.cli.terminal import Terminal
 from ragtrial.comparison.comparison_parts import Verdict
 from ragtrial.views.table import Table
-from small_experiment import HASHING, ragtrial
+from small_experiment import HASHING, Capture, ragtrial, succeeded
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,9 +40,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-def test_every_column_is_explained(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_column_is_explained(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """All tables of the commands above, as the terminal gets them; names of settings and of runs explain themselves."""
     (tmp_path / "experiment.yaml").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "hashing.py").write_text(HASHING, encoding="utf-8")
@@ -60,8 +58,7 @@ def test_every_column_is_explained(
     monkeypatch.setattr(Terminal, "table", table)
     for arguments in COMMANDS:
         command = " ".join(arguments)
-        made = ragtrial(capsys, *arguments)
-        assert made.code == 0, (command, made.err)
+        made = succeeded(capsys, *arguments)
         if command == "run":
             assert re.search(r"^By how much: ragtrial compare \S+ --axes$", made.out, re.MULTILINE)
     assert len(titles) > 60
@@ -72,12 +69,11 @@ def test_every_column_is_explained(
 
 
 @pytest.mark.parametrize("verdict", [*get_args(Verdict), "span", "document", "p", "ci", "judged", "mde", "n"])
-def test_the_words_of_a_verdict_are_explained(verdict: str, capsys: pytest.CaptureFixture[str]) -> None:
-    made = ragtrial(capsys, "explain", verdict)
-    assert made.code == 0, made.err
+def test_the_words_of_a_verdict_are_explained(verdict: str, capsys: Capture) -> None:
+    succeeded(capsys, "explain", verdict)
 
 
-def test_a_word_that_is_a_column_and_a_metric_is_explained_as_both(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_word_that_is_a_column_and_a_metric_is_explained_as_both(capsys: Capture) -> None:
     made = ragtrial(capsys, "explain", "p")
     assert "by chance" in made.out
     assert "precision" in made.out

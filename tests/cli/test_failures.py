@@ -10,9 +10,7 @@ import pytest
 
 from experiments import Experiment, write_experiment
 from ragtrial.report.model import Report, load_report
-from small_experiment import Outcome, ragtrial
-
-Capture = pytest.CaptureFixture[str]
+from small_experiment import Capture, Outcome, ragtrial
 
 MINE = '''
 """Finds the same for all. What it is asked for is noted; what `trouble` beside it names goes wrong."""
@@ -100,9 +98,7 @@ NO_ROUTE = (
 )
 
 
-def test_one_that_fails_is_told_at_once_and_at_the_end_and_the_others_are_scored(
-    kitchen: Experiment, capsys: Capture
-) -> None:
+def test_a_failure_is_told_at_once_and_at_the_end_others_are_scored(kitchen: Experiment, capsys: Capture) -> None:
     trouble(kitchen, b="raise")
     ended = run(capsys, kitchen)
     assert ended.code == 4
@@ -210,7 +206,7 @@ def test_what_nobody_expected_fails_one_setting_and_its_traceback_is_in_the_repo
 
 
 @pytest.mark.parametrize("more", [[], ["--fail-fast"]])
-def test_secrets_are_neither_printed_nor_written(
+def test_no_secret_gets_out(
     kitchen: Experiment, capsys: Capture, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
     monkeypatch.setenv("SEARCH_API_KEY", "sk-verysecret")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from small_experiment import CONFIG, ragtrial, small_experiment
+from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded
 
-Capture = pytest.CaptureFixture[str]
 TWO = CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")
 
 
@@ -24,11 +23,10 @@ def test_a_config_is_found_in_the_folder_that_is_named_and_in_this_one(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for arguments in (["run", "-q"], ["validate"], ["plan"], ["search", "parcels"], ["validate", "."]):
-        made = ragtrial(capsys, *arguments)
-        assert made.code == 0, (arguments, made.err)
+        succeeded(capsys, *arguments)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert ragtrial(capsys, "validate", "..").code == 0
+    succeeded(capsys, "validate", "..")
     missing = ragtrial(capsys, "run")
     assert missing.code == 2
     assert missing.err == (
@@ -43,8 +41,8 @@ def test_the_latest_report_is_meant_unless_another_is_named(capsys: Capture) -> 
     second = ragtrial(capsys, "run", "--setting", "words", "--json").json["run_id"]
     assert ragtrial(capsys, "show", "--json").json["run_id"] == second
     assert ragtrial(capsys, "show", "latest~1", "--json").json["run_id"] == first
-    assert ragtrial(capsys, "compare", "latest~1").code == 0
-    assert ragtrial(capsys, "report", "small/latest~1", "-o", "page.html").code == 0
+    succeeded(capsys, "compare", "latest~1")
+    succeeded(capsys, "report", "small/latest~1", "-o", "page.html")
     assert "there is no report latest~2 in results: it has 2 runs." in ragtrial(capsys, "show", "latest~2").err
     assert "the only setting of latest" in ragtrial(capsys, "compare").err
     listed = ragtrial(capsys, "list", "runs", "--json").json
@@ -68,8 +66,7 @@ def test_help_is_a_command_too(capsys: Capture) -> None:
 
 def test_scores_are_printed_as_csv(capsys: Capture) -> None:
     report = ragtrial(capsys, "run", "--json").json
-    made = ragtrial(capsys, "show", "--csv")
-    assert made.code == 0, made.err
+    made = succeeded(capsys, "show", "--csv")
     rows = list(csv.DictReader(io.StringIO(made.out)))
     assert {row["setting"] for row in rows} == {one["name"] for one in report["settings"]}
     mean = float(next(row["ndcg@3"] for row in rows if row["setting"] == "words"))

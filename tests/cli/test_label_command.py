@@ -15,10 +15,8 @@ import pytest
 
 from ragtrial.labelling.session.ending import next_command
 from ragtrial.labelling.session.session import Session
-from small_experiment import LABELS, ragtrial
+from small_experiment import LABELS, Capture, ragtrial
 from worklists import judgments, write_work
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from foreign_labels import BOTH, DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, Conversions, corpus, label, lines, written
-from small_experiment import HASHING, Outcome, ragtrial
+from small_experiment import HASHING, Capture, Outcome, ragtrial, succeeded
 
 CONFIG = """\
 experiment: small
@@ -24,7 +24,7 @@ latency: false
 
 
 @pytest.fixture
-def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Conversions:
+def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Conversions:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     return Conversions(tmp_path, capsys)
@@ -138,13 +138,12 @@ def test_two_grades_for_one_passage_are_refused_wherever_they_come_from(convert:
 # wrong files
 
 
-def test_an_answer_in_many_documents_is_named(convert: Conversions, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_in_many_documents_is_named(convert: Conversions, capsys: Capture) -> None:
     """``n/a`` is no answer, and is in many documents that have a table."""
     for number in range(6):
         (convert.folder / "documents" / f"table{number}.md").write_text(f"Table {number}: n/a\n", encoding="utf-8")
     written(convert.source, lines([{"question": "moon?", "answer": "n/a"}, {"question": "who?", "answer": BOTH}]))
-    made = ragtrial(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "new.json")
-    assert made.code == 0, made.err
+    made = succeeded(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "new.json")
     assert [line for line in made.err.splitlines() if "many documents" in line] == [
         "'n/a' of query 'q1' is in many documents; all count as correct. If it is not an answer, leave that cell empty."
     ]
@@ -192,9 +191,7 @@ TRIED = (
         (lines([{"a": 1}, {"b": 2}]), "JSON lines with the keys a"),
     ],
 )
-def test_a_file_of_no_known_form_is_told_with_what_it_is_and_what_was_tried(
-    convert: Conversions, content: object, seen: str
-) -> None:
+def test_a_file_of_no_known_form_is_told_with_what_was_tried(convert: Conversions, content: object, seen: str) -> None:
     assert convert.faults(content) == [f": has labels of no known form: it is {seen}. {TRIED}"]
 
 
@@ -249,16 +246,14 @@ def test_a_table_with_other_columns_names_those_it_needs(convert: Conversions) -
         ),
     ],
 )  # fmt: skip
-def test_all_faults_of_a_file_are_told_at_once_with_their_places(
-    convert: Conversions, content: object, faults: list[str]
-) -> None:
+def test_all_faults_of_a_file_are_told_at_once(convert: Conversions, content: object, faults: list[str]) -> None:
     assert convert.faults(content) == faults
 
 
 # the command
 
 
-def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
+def ran(capsys: Capture, *arguments: str) -> Outcome:
     return ragtrial(capsys, "labels", "convert", *arguments)
 
 
@@ -285,16 +280,14 @@ def test_an_output_that_is_there_is_replaced_only_by_force(convert: Conversions)
          "none: there is no such folder or file; --corpus names the documents."),
     ],
 )  # fmt: skip
-def test_what_was_asked_for_wrongly_is_told(
-    convert: Conversions, capsys: pytest.CaptureFixture[str], arguments: list[str], error: str
-) -> None:
+def test_wrong_arguments_are_told(convert: Conversions, capsys: Capture, arguments: list[str], error: str) -> None:
     written(convert.source, passages(WHITE))
     made = ran(capsys, *arguments, "-q")
     assert (made.code, made.out, made.err) == (2, "", f"error: {error}\n")
 
 
 def test_what_is_written_fits_the_schema_and_the_experiment_whose_config_gave_the_documents(
-    convert: Conversions, capsys: pytest.CaptureFixture[str], root: Path
+    convert: Conversions, capsys: Capture, root: Path
 ) -> None:
     import jsonschema
 
@@ -330,7 +323,7 @@ def test_a_span_without_a_quote_gets_the_text_that_stands_there(convert: Convers
 
 
 def test_documents_are_read_from_one_file_too_and_nothing_is_left_behind(
-    convert: Conversions, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    convert: Conversions, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [{"_id": name, "text": text} for name, text in DOCUMENTS.items()]
     written(convert.folder / "corpus.jsonl", lines(rows))

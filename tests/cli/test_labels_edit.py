@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from small_experiment import ragtrial, small_experiment
-
-Capture = pytest.CaptureFixture[str]
+from small_experiment import Capture, ragtrial, small_experiment, succeeded
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +28,7 @@ def history() -> list[tuple[str, str]]:
 
 
 def test_queries_are_listed_with_their_judgments(capsys: Capture) -> None:
-    listed = ragtrial(capsys, "labels", "list")
-    assert listed.code == 0, listed.err
+    listed = succeeded(capsys, "labels", "list")
     assert listed.out.splitlines()[0].split() == ["query", "judgments", "relevant", "tags", "text"]
     rows = ragtrial(capsys, "labels", "list", "--json").json["queries"]
     known = labels().values()
@@ -40,11 +37,9 @@ def test_queries_are_listed_with_their_judgments(capsys: Capture) -> None:
 
 def test_an_answer_is_added_to_a_new_question_and_to_one_that_is_there(capsys: Capture) -> None:
     add = ["labels", "add", "Who pays the parcel?", "--doc", "returns.md"]
-    made = ragtrial(capsys, *add, "--relevance", "3", "--tag", "money", "--id", "pays")
-    assert made.code == 0, made.err
+    made = succeeded(capsys, *add, "--relevance", "3", "--tag", "money", "--id", "pays")
     assert made.out.endswith("prompt_queries.json: 1 query added, 1 judgment added; it has 3 queries\n")
-    more = ragtrial(capsys, "labels", "add", "Who pays the parcel?", "--doc", "shipping.txt")
-    assert more.code == 0, more.err
+    succeeded(capsys, "labels", "add", "Who pays the parcel?", "--doc", "shipping.txt")
     assert labels()["pays"] == {
         "id": "pays", "text": "Who pays the parcel?", "tags": ["money"],
         "relevant_docs": [{"doc": "returns.md", "relevance": 3}, {"doc": "shipping.txt", "relevance": 1}],
@@ -52,29 +47,9 @@ def test_an_answer_is_added_to_a_new_question_and_to_one_that_is_there(capsys: C
     assert history() == [("pays", "query"), ("pays", "add"), ("pays", "add")]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["add", "New?", "--doc", "return.md"], "Did you mean 'returns.md'?"),
-        (["add", "New?", "--doc", "returns.md", "--quote", "not in it"], "not in it"),
-        (["add", "New?", "--doc", "returns.md", "--id", "q1"], "query 'q1' is another question: "),
-        (["remove", "q7"], "there is no query 'q7'."),
-        (["remove", "q2", "--doc", "x.md"], "query 'q2' has no such judgment of 'x.md'; it judges: "),
-        (["remove", "q2", "--quote", "x"], "--quote needs --doc."),
-    ],
-)
-def test_what_does_not_fit_is_refused_and_nothing_is_written(capsys: Capture, arguments: list[str], why: str) -> None:
-    before = Path("prompt_queries.json").read_text()
-    made = ragtrial(capsys, "labels", *arguments)
-    assert made.code == 2
-    assert why in made.err
-    assert Path("prompt_queries.json").read_text() == before
-
-
 def test_a_query_and_single_judgments_are_removed(capsys: Capture) -> None:
     doc = labels()["q2"]["relevant_docs"][0]["doc"]
-    made = ragtrial(capsys, "labels", "remove", "q2", "--doc", doc)
-    assert made.code == 0, made.err
+    succeeded(capsys, "labels", "remove", "q2", "--doc", doc)
     assert doc not in [label["doc"] for label in labels()["q2"]["relevant_docs"]]
     made = ragtrial(capsys, "labels", "remove", "q2")
     assert made.out.endswith("prompt_queries.json: 1 query removed; it has 1 query\n")
@@ -84,6 +59,5 @@ def test_a_query_and_single_judgments_are_removed(capsys: Capture) -> None:
 
 def test_a_file_of_labels_keeps_its_permissions(capsys: Capture) -> None:
     Path("prompt_queries.json").chmod(0o664)
-    made = ragtrial(capsys, "labels", "add", "Who pays?", "--doc", "returns.md")
-    assert made.code == 0, made.err
+    succeeded(capsys, "labels", "add", "Who pays?", "--doc", "returns.md")
     assert Path("prompt_queries.json").stat().st_mode & 0o777 == 0o664

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from foreign_labels import RED, WHITE, Conversions, label, lines, written
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial, succeeded
 
 
 @pytest.fixture
-def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Conversions:
+def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Conversions:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     return Conversions(tmp_path, capsys)
@@ -48,12 +48,9 @@ def test_a_column_that_is_there_twice_is_refused(convert: Conversions) -> None:
     ]
 
 
-def test_a_dash_writes_the_labels_alone_to_standard_output(
-    convert: Conversions, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dash_writes_the_labels_alone_to_standard_output(convert: Conversions, capsys: Capture) -> None:
     written(convert.source, own(doc=RED))
-    made = ragtrial(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "-")
-    assert made.code == 0
+    made = succeeded(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "-")
     (query,) = json.loads(made.out)["queries"]
     assert query["relevant_docs"][0].items() >= label("hub/lights.md", RED).items()
     assert "wrote standard output: 1 query with 1 label" in made.err
@@ -62,13 +59,13 @@ def test_a_dash_writes_the_labels_alone_to_standard_output(
     assert (both.code, "would both go to standard output" in both.err) == (2, True)
 
 
-def test_a_pipe_is_written_to_and_stays_one(convert: Conversions, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_is_written_to_and_stays_one(convert: Conversions, capsys: Capture) -> None:
     written(convert.source, own(doc=RED))
     os.mkfifo("pipe")
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append(Path("pipe").read_text(encoding="utf-8")), daemon=True)
     reader.start()
-    assert ragtrial(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "pipe").code == 0
+    succeeded(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "pipe")
     assert Path("pipe").is_fifo()
     reader.join(10)
     assert json.loads(read[0])["queries"][0]["id"] == "a"

@@ -10,22 +10,20 @@ from typing import Any
 
 import pytest
 
-from small_experiment import CONFIG, ragtrial, small_experiment
-
-Capture = pytest.CaptureFixture[str]
+from small_experiment import CONFIG, Capture, ragtrial, small_experiment
 
 CUSTOM = '{kind: custom, function: "hashing:embed"}'
 HUB = "{kind: sentence-transformer, model: nobody/no-model}"
 TOP_K = "top_k: 3"
 
 NAMES: dict[str, tuple[tuple[str, str], str]] = {
-    "a model of the hub": ((CUSTOM, HUB), "cannot be found"),
+    "a model of the hub": ((CUSTOM, HUB), "give `model:` the path of a local folder"),
     "a model of a setting": (("{kind: dense,", f"{{kind: dense, embedder: {HUB},"), "cannot be found"),
     "a model folder": ((CUSTOM, "{kind: sentence-transformer, model: ./nowhere}"), "is not there"),
     "a folder without a model": ((CUSTOM, "{kind: sentence-transformer, model: documents}"), "holds no model"),
     "a tokenizer": ((CUSTOM, CUSTOM[:-1] + ", tokenizer_model: nobody/words}"), "cannot be found"),
-    "a function": ((CUSTOM, '{kind: custom, function: "hashing:embeds"}'), "no function"),
-    "a module": ((CUSTOM, '{kind: custom, function: "hushing:embed"}'), "no module"),
+    "a function": ((CUSTOM, '{kind: custom, function: "hashing:embeds"}'), "Did you mean 'embed'?"),
+    "a module": ((CUSTOM, '{kind: custom, function: "hushing:embed"}'), "hushing.py"),
     "a module that fails": ((CUSTOM, '{kind: custom, function: "failing:embed"}'), "cannot be imported"),
     "a chunker's function": (("{kind: document}", "{kind: custom, function: absent:cut}"), "no module"),
     "documents": (("corpus: documents", "corpus: nowhere"), "no such folder"),
@@ -35,9 +33,7 @@ NAMES: dict[str, tuple[tuple[str, str], str]] = {
 
 
 @pytest.mark.parametrize(("change", "said"), NAMES.values(), ids=NAMES)
-def test_validate_and_run_refuse_a_name_where_it_stands(
-    change: tuple[str, str], said: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_missing_name_is_told_in_place(change: tuple[str, str], said: str, tmp_path: Path, capsys: Capture) -> None:
     assert change[0] in CONFIG
     text = CONFIG.replace(*change, 1)
     config = small_experiment(tmp_path, config=text)
@@ -72,9 +68,7 @@ retrievers:
 """
 
 
-def test_a_model_without_a_hub_is_one_error_for_all_its_settings_before_anything_is_embedded(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_model_without_a_hub_is_one_error_for_all_its_settings(tmp_path: Path, capsys: Capture) -> None:
     ended = ragtrial(capsys, "run", small_experiment(tmp_path, config=MANY))
     assert ended.code == 2
     lines = [line for line in ended.err.splitlines() if line.startswith("error: ")]

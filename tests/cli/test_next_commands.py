@@ -14,7 +14,7 @@ from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,7 +66,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def runs(project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def runs(project: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The folders of the two runs, seen from the project, which is the current folder."""
     monkeypatch.chdir(project)
     monkeypatch.delenv("COLUMNS", raising=False)  # lines are whole
@@ -95,7 +95,7 @@ def _next_commands(screen: str) -> list[list[str]]:
     ]
 
 
-def _follow(capsys: pytest.CaptureFixture[str], command: list[str]) -> int:
+def _follow(capsys: Capture, command: list[str]) -> int:
     arguments = command[1:]
     if arguments[0] == "search":  # a person grades by key; a program names the grade
         arguments += ["--grade", "1=1"]
@@ -118,9 +118,7 @@ def _answered(arguments: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
-def test_a_next_command_works_as_printed(
-    screen: str, runs: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_next_command_works_as_printed(screen: str, runs: dict[str, str], tmp_path: Path, capsys: Capture) -> None:
     lists = tmp_path / "some lists"
     lists.mkdir()
     with EndpointDouble(default=DRAFTING) as double:
@@ -134,7 +132,7 @@ def test_a_next_command_works_as_printed(
 
 
 def test_a_placeholder_is_explained_where_the_config_is_not_known(
-    runs: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    runs: dict[str, str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = Path.cwd()
     monkeypatch.chdir(tmp_path)
@@ -146,16 +144,14 @@ def test_a_placeholder_is_explained_where_the_config_is_not_known(
     assert _follow(capsys, named) == 0
 
 
-def test_a_report_names_no_config_beside_itself(
-    runs: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_names_no_own_config(runs: dict[str, str], capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """A report from elsewhere brings its own config along: nothing advises to run it."""
     monkeypatch.chdir(runs["words"])
     assert "--config CONFIG" in ragtrial(capsys, "compare", ".").out
 
 
 def test_a_next_command_labels_a_beir_folder_in_a_file_of_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder of the data set stays as it is, so `pool` needs the name of another file."""
     monkeypatch.chdir(tmp_path)

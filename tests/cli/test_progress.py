@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ragtrial.cli.terminal import LineProgress
-from small_experiment import CONFIG, HASHING, ragtrial, small_experiment
+from small_experiment import CONFIG, HASHING, Capture, ragtrial, small_experiment
 
 SLOW = (
     HASHING
@@ -32,7 +32,7 @@ def slow(texts):
 )
 
 
-def test_a_long_stage_says_how_far_it_is_and_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_stage_says_how_far_it_is_and_how_long_it_takes(capsys: Capture) -> None:
     """The first step is what the cache has: it counts for how much is done, not for the speed."""
     progress = LineProgress(first=0.001, every=0.001)
     seen, said = "", threading.Event()
@@ -74,9 +74,7 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
-def test_each_setting_that_took_work_is_scored_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_setting_is_scored_at_once(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """So a first verdict is there before the embeddings are; a cached run says nothing of it."""
     monkeypatch.chdir(tmp_path)
     first = CONFIG.replace("retrievers:\n", "retrievers:\n  words: {kind: bm25, top_k: 3}\n")
@@ -90,7 +88,7 @@ def test_each_setting_that_took_work_is_scored_at_once(
 
 
 def test_chunks_that_the_model_does_not_read_to_the_end_are_reported_before_they_are_embedded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     config = CONFIG.replace('{kind: custom, function: "hashing:embed"}', "{kind: sentence-transformer, max_length: 8}")

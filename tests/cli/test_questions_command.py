@@ -15,9 +15,8 @@ from ragtrial.labelling.session.ending import ending_lines
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
 from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
-from small_experiment import CONFIG, ragtrial, small_experiment
+from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded
 
-Capture = pytest.CaptureFixture[str]
 KEY = "sk-this-is-a-secret-key-0123456789"
 SUBJECTS = (
     "battery", "charger", "invoice", "parcel", "router", "sensor", "thermostat", "warranty", "window", "heating",
@@ -110,9 +109,7 @@ def test_replies_of_no_use_are_counted_and_left_out(capsys: Capture) -> None:
         (["--count", "0"], "0 is not in the range"),
     ],
 )
-def test_what_cannot_be_drafted_is_refused_before_anything_is_sent(
-    capsys: Capture, options: list[str], said: str
-) -> None:
+def test_what_cannot_be_drafted_is_refused_before_all(capsys: Capture, options: list[str], said: str) -> None:
     Path("own.txt").write_text("{task}", encoding="utf-8")
     with EndpointDouble(default=DRAFTING) as double:
         made = questions(capsys, double.url, *options)
@@ -165,9 +162,7 @@ def test_drafts_are_kept_edited_and_dropped_and_only_the_kept_become_labels(caps
     assert ragtrial(capsys, "run", "experiment.yaml").code == 0  # the labels fit the documents
 
 
-def test_a_draft_that_nobody_reviewed_is_no_label_unless_that_is_asked_for_and_then_reports_say_so(
-    capsys: Capture,
-) -> None:
+def test_a_draft_without_a_review_is_no_label_unless_asked_for_and_said(capsys: Capture) -> None:
     drafts(capsys)
     count = len(read_worklist("drafts.json").items)
     with Session("drafts.json", who="ada") as session:
@@ -189,8 +184,7 @@ def test_a_draft_that_nobody_reviewed_is_no_label_unless_that_is_asked_for_and_t
     assert told in " ".join(one["message"] for one in run["warnings"])
     compared = ragtrial(capsys, "compare", "latest", "--json").json
     assert told in " ".join(warning["message"] for warning in compared["warnings"])
-    page = ragtrial(capsys, "report", "latest", "-o", "page.html")
-    assert page.code == 0, page.err
+    succeeded(capsys, "report", "latest", "-o", "page.html")
     assert told in Path("page.html").read_text(encoding="utf-8")
 
 

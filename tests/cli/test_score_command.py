@@ -14,9 +14,7 @@ import pytest
 
 from ragtrial import load_report
 from report_hits import hits_of
-from small_experiment import ragtrial
-
-Capture = pytest.CaptureFixture[str]
+from small_experiment import Capture, ragtrial, succeeded
 
 QRELS = "q1 0 a 1\nq1 0 b 0\nq1 0 c 2\nq2 0 a 1\nq3 0 z 0\nq4 0 d 1\n"
 RUN = (
@@ -45,11 +43,9 @@ def test_the_answer_has_means_with_their_n_and_queries_on_request(capsys: Captur
         capsys, "score", "qrels.txt", "bm25.run", "--metrics", "rr,precision@2", "--json", "--per-query", "-"
     )
     assert done.json["runs"][0]["queries"] == {
-        "q1": {"rr": 1.0, "precision@2": 0.5},
-        "q2": {"rr": 0.5, "precision@2": 0.5},
-        "q3": {"rr": None, "precision@2": None},
-        "q4": {"rr": 0.0, "precision@2": 0.0},
-    }
+        "q1": {"rr": 1.0, "precision@2": 0.5}, "q2": {"rr": 0.5, "precision@2": 0.5},
+        "q3": {"rr": None, "precision@2": None}, "q4": {"rr": 0.0, "precision@2": 0.0},
+    }  # fmt: skip
 
 
 def test_a_person_sees_a_table_the_mismatch_and_where_the_time_went(capsys: Capture) -> None:
@@ -66,20 +62,10 @@ def test_a_person_sees_a_table_the_mismatch_and_where_the_time_went(capsys: Capt
 
 
 def test_per_query_values_are_a_long_table(capsys: Capture) -> None:
-    done = ragtrial(
-        capsys,
-        "score",
-        "qrels.txt",
-        "bm25.run",
-        "--metrics",
-        "rr,ap",
-        "--per-query",
-        "q.csv",
-        "--table",
-        "means.csv",
-        "-q",
-    )
-    assert done.code == 0
+    succeeded(
+        capsys, "score", "qrels.txt", "bm25.run", "--metrics", "rr,ap", "--per-query", "q.csv", "--table",
+        "means.csv", "-q",
+    )  # fmt: skip
     rows = list(csv.reader(io.StringIO(Path("q.csv").read_text())))
     assert rows[0] == ["setting", "query", "metric", "value"]
     assert len(rows) == 1 + 4 * 2
@@ -139,8 +125,7 @@ def test_a_rank_column_that_contradicts_the_scores_is_told(capsys: Capture) -> N
 
 
 def test_a_report_is_made_and_shown(capsys: Capture) -> None:
-    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "ndcg@10,rr", "-o", "reports/bm25", "-q")
-    assert done.code == 0
+    done = succeeded(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "ndcg@10,rr", "-o", "reports/bm25", "-q")
     assert done.out.splitlines()[-1] == "report: reports/bm25/report.json"
     shown = ragtrial(capsys, "show", "reports/bm25", "--json")
     assert shown.json["settings"][0]["scores"]["rr"] == {"mean": 0.5, "n": 3}
@@ -156,8 +141,7 @@ def test_a_report_is_made_and_shown(capsys: Capture) -> None:
 
 def test_a_report_keeps_lines_that_only_trec_eval_reads(capsys: Capture) -> None:
     Path("tags.run").write_text("q1 Q0 c 1 3.0 a tag\nq1 Q0 x - 2.0 a tag\n")
-    done = ragtrial(capsys, "score", "qrels.txt", "tags.run", "--trec-compat", "--metrics", "rr", "-o", "kept", "-q")
-    assert done.code == 0, done.err
+    succeeded(capsys, "score", "qrels.txt", "tags.run", "--trec-compat", "--metrics", "rr", "-o", "kept", "-q")
     rows = gzip.decompress(Path("kept/rankings/tags.jsonl.gz").read_bytes()).decode().splitlines()
     wanted = {"query": "q1", "docs": ["c", "x"], "grades": [2, None], "scores": [3.0, 2.0]}
     assert json.loads(rows[0]) == wanted
@@ -167,7 +151,7 @@ def test_what_a_killed_run_left_of_a_report_goes_and_nothing_else(capsys: Captur
     """Beside the report there are a user's own folders, with whatever names."""
     for name in (".partial-r[e]p-x1y2", ".partial-rep-x1y2", ".partial-other-x1y2", ".partial-repeated", ".partial-"):
         Path(name).mkdir()
-    assert ragtrial(capsys, "score", "qrels.txt", "bm25.run", "-o", "r[e]p", "-q").code == 0
+    succeeded(capsys, "score", "qrels.txt", "bm25.run", "-o", "r[e]p", "-q")
     assert sorted(path.name for path in Path().glob(".partial*")) == [
         ".partial-", ".partial-other-x1y2", ".partial-rep-x1y2", ".partial-repeated",
     ]  # fmt: skip
@@ -190,7 +174,7 @@ def test_a_name_that_leads_elsewhere_stays_in_the_report(capsys: Capture) -> Non
         "a-b-2.jsonl.gz", "a-b.jsonl.gz", "evil.jsonl.gz", "texts.jsonl.gz",
     ]  # fmt: skip
     assert {path.parent.as_posix() for path in Path().rglob("*.jsonl.gz")} == {"sub/rep", "sub/rep/rankings"}
-    assert ragtrial(capsys, "show", "sub/rep", "--query", "q1").code == 0
+    succeeded(capsys, "show", "sub/rep", "--query", "q1")
 
 
 def test_what_scoring_refuses_is_not_exported(capsys: Capture) -> None:
@@ -203,7 +187,7 @@ def test_what_scoring_refuses_is_not_exported(capsys: Capture) -> None:
     done = ragtrial(capsys, "export", "twice.run", "out.run")
     assert (done.code, Path("out.run").exists()) == (2, False)
     assert "query 'q1', hit 2: retrieves document 'a', as hit 1 does" in done.err
-    assert ragtrial(capsys, "export", "twice.run", "out.run", "--duplicates", "first").code == 0
+    succeeded(capsys, "export", "twice.run", "out.run", "--duplicates", "first")
     assert Path("out.run").read_text() == "q1 Q0 a 1 3.0 twice\n"
     Path("none.run").write_text("# nothing\n")
     done = ragtrial(capsys, "export", "none.run", "out.run", "--format", "trec")
@@ -214,32 +198,20 @@ def test_of_a_document_that_stands_twice_the_first_keeps_its_place(capsys: Captu
     """What is exported, and what a report shows, is in the order in which it was scored: a, b, c."""
     lines = ["q1 Q0 a 1 5 t", "q1 Q0 b 2 4 t", "q1 Q0 a 3 3 t", "q1 Q0 c 4 2 t", "q1 Q0 b 5 1 t", ""]
     Path("twice.run").write_text("\n".join(lines))
-    assert ragtrial(capsys, "export", "twice.run", "out.run", "--duplicates", "first").code == 0
+    succeeded(capsys, "export", "twice.run", "out.run", "--duplicates", "first")
     assert Path("out.run").read_text() == "q1 Q0 a 1 5.0 twice\nq1 Q0 b 2 4.0 twice\nq1 Q0 c 3 2.0 twice\n"
     arguments = ("--metrics", "rr", "--duplicates", "first", "-o", "rep", "-q")
-    assert ragtrial(capsys, "score", "qrels.txt", "twice.run", *arguments).code == 0
+    succeeded(capsys, "score", "qrels.txt", "twice.run", *arguments)
     hits = hits_of(load_report("rep"), "twice")["q1"]
     assert [(hit.rank, hit.doc, hit.score) for hit in hits] == [(1, "a", 5), (2, "b", 4), (3, "c", 2)]
 
 
 def test_a_report_has_rankings_by_rank_and_to_the_depth(capsys: Capture) -> None:
     Path("ms.tsv").write_text("q1\tx\t2\nq1\tc\t1\nq1\ta\t3\n")
-    done = ragtrial(
-        capsys,
-        "score",
-        "qrels.txt",
-        "ms.tsv",
-        "--metrics",
-        "rr",
-        "--depth",
-        "2",
-        "-o",
-        "rep",
-        "--format",
-        "msmarco",
+    succeeded(
+        capsys, "score", "qrels.txt", "ms.tsv", "--metrics", "rr", "--depth", "2", "-o", "rep", "--format", "msmarco",
         "-q",
-    )
-    assert done.code == 0
+    )  # fmt: skip
     (query, *_) = ragtrial(capsys, "show", "rep", "--query", "q1", "--json").json
     assert [(hit["rank"], hit["doc"], hit["score"]) for hit in query["hits"]] == [(1, "c", None), (2, "x", None)]
     (setting,) = ragtrial(capsys, "show", "rep", "--json").json["settings"]
@@ -309,7 +281,7 @@ def test_scoring_files_loads_nothing_heavy() -> None:
         (("qrels.txt", "bm25.run", "--table", "no/q.csv"), "no/q.csv: cannot be written: there is no folder no;"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused(
+def test_wrong_is_refused(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(RUN.encode())))

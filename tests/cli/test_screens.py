@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,11 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_command_shows_its_golden_screen(
-    name: str,
-    folder: Path,
-    golden: Callable[[str, str], None],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, folder: Path, golden: Callable[[str, str], None], capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "80" if name.endswith("-80") else "120")
@@ -85,7 +81,7 @@ NARROW = [
 
 @pytest.mark.parametrize("command", NARROW, ids=" ".join)
 def test_no_line_is_wider_than_the_terminal(
-    command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: tuple[str, ...], folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But paths and ids, which are wanted whole: a line without spaces after the first word may be longer."""
     monkeypatch.chdir(folder)

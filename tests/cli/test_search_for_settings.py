@@ -10,9 +10,7 @@ import pytest
 
 from ragtrial.report.model import load_report
 from ragtrial.search.searched import load_result
-from small_experiment import Outcome, ragtrial, small_experiment
-
-Capture = pytest.CaptureFixture[str]
+from small_experiment import Capture, Outcome, ragtrial, small_experiment, succeeded
 
 WORDS = ["apple", "brick", "cloud", "delta", "ember", "flint", "grape", "haze"]
 DOCUMENTS = {
@@ -23,14 +21,12 @@ DOCUMENTS |= {f"other{number}.txt": f"{WORDS[number % 8]} {WORDS[number % 5]}. "
 LABELS = {
     "queries": [
         {
-            "id": f"q{number}",
-            "text": f"{WORDS[number % 8]} {WORDS[number // 8 % 8]}",
-            "relevant_docs": [{"doc": f"d{number}.txt"}],
-            "tags": ["late"] if number >= 24 else [],
+            "id": f"q{number}", "text": f"{WORDS[number % 8]} {WORDS[number // 8 % 8]}",
+            "relevant_docs": [{"doc": f"d{number}.txt"}], "tags": ["late"] if number >= 24 else [],
         }
         for number in range(48)
     ]
-}
+}  # fmt: skip
 CONFIG = """\
 experiment: small
 dataset: {corpus: documents, queries: prompt_queries.json}
@@ -82,8 +78,7 @@ def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, own_
     made = search(capsys, "{settings: 12}", "--json")
     winner = result(made)["winner"]
     report = load_report("latest")
-    again = ragtrial(capsys, "run", report.folder / "winner.yaml", "--json")
-    assert again.code == 0, again.err
+    again = succeeded(capsys, "run", report.folder / "winner.yaml", "--json")
     (setting,) = again.json["settings"]
     assert setting["scores"]["ndcg@10"]["mean"] == pytest.approx(winner["searched"])
 
@@ -96,7 +91,7 @@ def test_the_report_has_of_each_setting_what_a_run_of_it_has(folder: Path, capsy
     searched = load_report("latest")
     (folder / "sweep.yaml").write_text(json.dumps({**searched.config, "workspace": "other", "experiment": "sweep"}))
     names = [option for setting in searched.settings for option in ("--setting", setting.name)]
-    assert ragtrial(capsys, "run", "sweep.yaml", *names).code == 0
+    succeeded(capsys, "run", "sweep.yaml", *names)
     run = load_report("latest")
     assert run.search is None
     seconds: Any = {"timings": True, "costs": {"embedding_seconds", "indexing_seconds"}}
@@ -114,9 +109,7 @@ def test_the_report_has_of_each_setting_what_a_run_of_it_has(folder: Path, capsy
     assert files[0] == files[1]
 
 
-def test_a_search_that_is_run_again_makes_nothing_again_and_comes_to_the_same(
-    folder: Path, own_cache: Path, capsys: Capture
-) -> None:
+def test_a_search_run_again_makes_nothing_and_is_the_same(folder: Path, own_cache: Path, capsys: Capture) -> None:
     text = "{method: tpe, settings: 8, held_out: [late]}"
     first = search(capsys, text, "--json")
     stages = set((own_cache / "rankings").iterdir())
@@ -180,9 +173,7 @@ def test_gates_are_refused_with_what_to_do(folder: Path, capsys: Capture) -> Non
     assert "run the winner's config with gates" in made.err
 
 
-def test_a_value_that_no_combination_can_have_is_an_error_and_one_that_some_cannot_is_left_out(
-    folder: Path, capsys: Capture
-) -> None:
+def test_a_value_for_no_combination_is_an_error_one_for_some_is_left_out(folder: Path, capsys: Capture) -> None:
     wrong = search(capsys, "{settings: 4}", "--set", "sweep.matrix.chunker.size=[0, 12]")
     assert wrong.code == 2
     assert "chunker.size is 0; it must be at least 1" in wrong.err
@@ -217,9 +208,7 @@ sweep: {matrix: {retrievers.mine.options.boost: [1, 2, 3], retrievers.mine.optio
     ["{method: random, settings: 9}", "{method: random, settings: 9, held_out: 0.5}", "{settings: 9, held_out: [late]}",
      "{method: tpe, settings: 9, held_out: 0.25}"],
 )  # fmt: skip
-def test_a_search_of_which_settings_failed_says_so_counts_them_and_exits_with_4(
-    text: str, folder: Path, capsys: Capture
-) -> None:
+def test_a_search_with_failed_settings_counts_them_and_exits_with_4(text: str, folder: Path, capsys: Capture) -> None:
     (folder / "experiment.yaml").write_text(OWN)
     (folder / "own.py").write_text(FAILING)
     made = search(capsys, text, "--json")

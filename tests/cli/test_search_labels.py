@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from corpora import write_rows
 from ragtrial.labelling.edits import new_id
 from ragtrial.labelling.label_files import OverlayText
-from small_experiment import CONFIG, LABELS, ragtrial, small_experiment
+from small_experiment import CONFIG, LABELS, Capture, ragtrial, small_experiment, succeeded
 from terminals import in_terminal
 
-Capture = pytest.CaptureFixture[str]
 TEXT = "how many days do parcels take"
 
 
@@ -41,8 +40,7 @@ def test_graded_hits_become_a_new_query_with_judgments(tmp_path: Path, capsys: C
     small_experiment(tmp_path)
     documents = order(capsys)
     arguments = ["search", "experiment.yaml", TEXT, "--grade", "1=3", "--grade", "3=0", "--tag", "new", "--who", "ada"]
-    made = ragtrial(capsys, *arguments)
-    assert made.code == 0, made.err
+    made = succeeded(capsys, *arguments)
     assert made.out.splitlines()[-1] == (
         f"{tmp_path / 'prompt_queries.json'}: new query 'how-many-days-do-parcels-take', 2 judgments written; "
         "it has 3 queries"
@@ -56,15 +54,14 @@ def test_graded_hits_become_a_new_query_with_judgments(tmp_path: Path, capsys: C
     ]  # fmt: skip
     rows = [json.loads(line) for line in Path("prompt_queries.history.jsonl").read_text().splitlines()]
     assert [(row["who"], row["action"]) for row in rows] == [("ada", "query"), ("ada", "add"), ("ada", "add")]
-    assert ragtrial(capsys, "validate", "experiment.yaml", "-q").code == 0
+    succeeded(capsys, "validate", "experiment.yaml", "-q")
 
 
 def test_a_query_that_is_labelled_gets_more_judgments_and_shows_those_it_has(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path)
     text = LABELS["queries"][1]["text"]  # type: ignore[index]
     documents = order(capsys, text)
-    made = ragtrial(capsys, "search", "experiment.yaml", text, "--label", "--grade", "1=3", "--grade", "2=1", "--json")
-    assert made.code == 0, made.err
+    made = succeeded(capsys, "search", "experiment.yaml", text, "--label", "--grade", "1=3", "--grade", "2=1", "--json")
     assert [hit["grade"] for hit in made.json["hits"]] == [1 if doc == "warranty.md" else None for doc in documents]
     assert made.json["labels"]["query"] == "q2"
     assert made.json["labels"]["is_new"] is False
@@ -81,10 +78,9 @@ def test_someone_without_labels_has_some_after_a_few_searches(tmp_path: Path, ca
     small_experiment(tmp_path)
     Path("prompt_queries.json").unlink()
     for number in range(3):
-        made = ragtrial(capsys, "search", "experiment.yaml", f"return item {number}", "--grade", "1=2", "-q")
-        assert made.code == 0, made.err
+        succeeded(capsys, "search", "experiment.yaml", f"return item {number}", "--grade", "1=2", "-q")
     assert [query["id"] for query in labels()] == ["return-item-0", "return-item-1", "return-item-2"]
-    assert ragtrial(capsys, "run", "experiment.yaml", "-q").code == 0
+    succeeded(capsys, "run", "experiment.yaml", "-q")
 
 
 def test_labels_that_quote_are_added_with_quotes(tmp_path: Path, capsys: Capture) -> None:
@@ -93,15 +89,14 @@ def test_labels_that_quote_are_added_with_quotes(tmp_path: Path, capsys: Capture
     documents = order(capsys)
     place = documents.index("shipping.txt") + 1
     grades = ["--grade", f"{place}=3", "--quote", f"{place}=two days", "--grade", f"{place % 3 + 1}=0"]
-    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, *grades)
-    assert made.code == 0, made.err
+    succeeded(capsys, "search", "experiment.yaml", TEXT, *grades)
     found = {label["doc"]: label for label in labels()[1]["relevant_docs"]}
     assert found["shipping.txt"] == {
         "doc": "shipping.txt", "relevance": 3, "quote": "two days", "start": 13, "end": 21,
     }  # fmt: skip
     other = found[documents[place % 3]]
     assert other["quote"].strip() == other["quote"] != ""
-    assert ragtrial(capsys, "validate", "experiment.yaml", "--strict", "-q").code == 0
+    succeeded(capsys, "validate", "experiment.yaml", "--strict", "-q")
 
 
 def test_the_characters_of_a_passage_count_from_the_beginning_of_its_document(tmp_path: Path, capsys: Capture) -> None:
@@ -109,8 +104,7 @@ def test_the_characters_of_a_passage_count_from_the_beginning_of_its_document(tm
     small_experiment(tmp_path, config=config.replace("latency", "evaluators: {unit: span}\nlatency"))
     found = ragtrial(capsys, "search", "experiment.yaml", "arrive", "--json").json
     hit = next(hit for hit in found["hits"] if hit["start"] > 0)
-    made = ragtrial(capsys, "search", "experiment.yaml", "arrive", "--grade", f"{hit['rank']}=1")
-    assert made.code == 0, made.err
+    succeeded(capsys, "search", "experiment.yaml", "arrive", "--grade", f"{hit['rank']}=1")
     (label,) = labels()[2]["relevant_docs"]
     text = (tmp_path / "documents" / hit["doc"]).read_text(encoding="utf-8")
     assert text[label["start"] : label["end"]] == label["quote"] == hit["text"].strip()
@@ -121,8 +115,7 @@ def test_labels_by_content_are_added_as_passages(tmp_path: Path, capsys: Capture
     by_content = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "Return any item"}]}]}
     small_experiment(tmp_path, config=config, labels=by_content)
     place = order(capsys).index("shipping.txt") + 1
-    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", f"{place}=2")
-    assert made.code == 0, made.err
+    succeeded(capsys, "search", "experiment.yaml", TEXT, "--grade", f"{place}=2")
     assert labels()[1]["relevant_docs"] == [{"doc": "Parcels take two days to arrive.", "relevance": 2}]
 
 
@@ -144,12 +137,12 @@ def test_search_and_grade_number_the_same_hits(tmp_path: Path, capsys: Capture) 
     small_experiment(tmp_path, config=SWEEP)
     long = "".join(f"Rule {n}. Parcels of class {n} take {n} days, and nobody pays for them.\n\n" for n in range(40))
     Path("documents", "long.md").write_text(long)
-    shown = ragtrial(capsys, "search", "experiment.yaml", "how many days do parcels of class 7 take")
-    assert shown.code == 0, shown.err
+    shown = succeeded(capsys, "search", "experiment.yaml", "how many days do parcels of class 7 take")
     assert [line.split()[0] for line in shown.out.splitlines() if " grade -" in line] == [str(n) for n in range(1, 11)]
     second = next(line for line in shown.out.splitlines() if line.startswith("  2  grade -"))
-    graded = ragtrial(capsys, "search", "experiment.yaml", "how many days do parcels of class 7 take", "--grade", "2=3")
-    assert graded.code == 0, graded.err
+    graded = succeeded(
+        capsys, "search", "experiment.yaml", "how many days do parcels of class 7 take", "--grade", "2=3"
+    )
     assert graded.out.splitlines()[0] == second.replace("grade -", "grade 3")
     (label,) = labels()[-1]["relevant_docs"]
     start, end = map(int, second.partition(" [")[2].rstrip("]").split(":"))
@@ -177,8 +170,7 @@ def test_hits_over_the_same_text_are_one_item(tmp_path: Path, capsys: Capture) -
 def test_a_document_may_be_named_instead_of_a_number(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path)
     search = ["search", "experiment.yaml", TEXT, "-q"]
-    made = ragtrial(capsys, *search, "--grade", "shipping.txt=2")
-    assert made.code == 0, made.err
+    made = succeeded(capsys, *search, "--grade", "shipping.txt=2")
     assert {"doc": "shipping.txt", "relevance": 2} in labels()[-1]["relevant_docs"]
     assert "grade 2  shipping.txt" in made.out
     place = order(capsys).index("shipping.txt") + 1
@@ -194,10 +186,9 @@ def test_judgments_of_a_beir_folder_go_into_the_overlay(tmp_path: Path, capsys: 
     (tmp_path / "data" / "qrels" / "test.tsv").write_text("b1\td1\t1\n")
     config = CONFIG.replace("corpus: documents, queries: prompt_queries.json", "beir: data, overlay: mine.tsv")
     Path("experiment.yaml").write_text(config)
-    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=2", "--grade", "2=0", "-q")
-    assert made.code == 0, made.err
+    succeeded(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=2", "--grade", "2=0", "-q")
     assert sorted(OverlayText.read("mine.tsv").judged.values()) == [0, 2]
-    assert ragtrial(capsys, "run", "experiment.yaml", "-q").code == 0
+    succeeded(capsys, "run", "experiment.yaml", "-q")
     other = ragtrial(capsys, "search", "experiment.yaml", "something else", "--grade", "1=2", "-q")
     assert "has no judged query 'something else', and queries cannot be added to a BEIR folder" in other.err
     Path("experiment.yaml").write_text(config.replace(", overlay: mine.tsv", ""))
@@ -207,9 +198,7 @@ def test_judgments_of_a_beir_folder_go_into_the_overlay(tmp_path: Path, capsys: 
     )
 
 
-def test_a_search_of_a_beir_folder_lists_documents_also_where_passages_are_scored(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_search_of_a_beir_folder_lists_documents_for_passages_too(tmp_path: Path, capsys: Capture) -> None:
     """Qrels judge documents, so several chunks of one are one thing to grade."""
     write_rows(tmp_path / "data" / "queries.jsonl", [{"_id": "b1", "text": TEXT}])
     text = "Parcels take two days to arrive. " * 20
@@ -221,35 +210,6 @@ def test_a_search_of_a_beir_folder_lists_documents_also_where_passages_are_score
     small_experiment(tmp_path, config=config.replace("latency", "evaluators: {unit: span}\nlatency"))
     found = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--json").json
     assert sorted(hit["doc"] for hit in found["hits"]) == ["d1", "d2"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (
-            ["--grade", "9=1"],
-            "'9' is not among hits 1 to 3. Show more with --top, or add the label with `ragtrial labels add`.",
-        ),
-        (["--grade", "1"], "--grade: '1' must be written HIT=..., the number or the document of a hit first: 1=2."),
-        (["--grade", "1=good"], "--grade: the grade 'good' must be a whole number."),
-        (["--grade", "1=12"], "hit 1 has the grade 12, above 9 and above all grades of the labels; is it one?"),
-        (["--grade", "1=1", "--grade", "1=2"], "--grade: hit 1 is graded twice."),
-        (["--grade", "1=1", "--quote", "2=x"], "the passage of hit 2 comes without a grade."),
-        (["--grade", "1=1", "--quote", "1=nowhere"], "the passage 'nowhere' is not in the text of hit 1; it"),
-        (["--grade", "1=1", "--id", "q1"], "query 'q1' is there already."),
-        (["--label"], "there is no terminal to ask for grades in; give them: --grade HIT=GRADE."),
-        (["--tag", "x"], "--quote, --id, --tag and --who need --label or --grade."),
-    ],
-)
-def test_what_cannot_be_added_is_refused_and_nothing_is_written(
-    tmp_path: Path, capsys: Capture, arguments: list[str], told: str
-) -> None:
-    small_experiment(tmp_path)
-    made = ragtrial(capsys, "search", "experiment.yaml", TEXT, "-q", *arguments)
-    assert made.code == 2
-    assert told in made.err
-    assert labels() == LABELS["queries"]
-    assert not Path("prompt_queries.history.jsonl").exists()
 
 
 @given(st.text(max_size=60), st.sets(st.text(max_size=8), max_size=5))
@@ -329,15 +289,12 @@ def test_a_passage_that_is_judged_already_gets_the_new_grade(
     query = {"id": "q", "text": text, "relevant_docs": [{"doc": "returns.md", **label}]}
     small_experiment(tmp_path, labels={"queries": [query]})
     assert order(capsys, text)[0] == "returns.md"
-    made = ragtrial(capsys, "search", "experiment.yaml", text, *given)
-    assert made.code == 0, made.err
+    succeeded(capsys, "search", "experiment.yaml", text, *given)
     assert labels()[0]["relevant_docs"] == [{"doc": "returns.md", **one} for one in after]
 
 
 @pytest.mark.parametrize(("old", "new"), [(0, 2), (3, 1), (2, 2)])
-def test_a_document_that_is_judged_as_a_whole_gets_the_grade_of_its_passage(
-    tmp_path: Path, capsys: Capture, old: int, new: int
-) -> None:
+def test_a_whole_document_gets_the_grade_of_its_passage(tmp_path: Path, capsys: Capture, old: int, new: int) -> None:
     """Else labels that quote here and name documents there refuse the grade, and all others of the search with it."""
     text = "Return any item within thirty days"
     rows = [{"doc": "returns.md", "relevance": old}, {"doc": "shipping.txt", "quote": "two days"},
@@ -347,15 +304,14 @@ def test_a_document_that_is_judged_as_a_whole_gets_the_grade_of_its_passage(
     (tmp_path / "experiment.yaml").write_text(config.replace("latency", "evaluators: {unit: span}\nlatency"))
     documents = order(capsys, text)
     place = documents.index("returns.md") + 1
-    made = ragtrial(capsys, "search", "experiment.yaml", text, "--grade", f"{place}={new}")
-    assert made.code == 0, made.err
+    succeeded(capsys, "search", "experiment.yaml", text, "--grade", f"{place}={new}")
     quote = "# Returns\n\nReturn any item within thirty days."
     assert labels()[0]["relevant_docs"] == [
         {"doc": "returns.md", "relevance": new},
         *rows[1:],
         {"doc": "returns.md", "relevance": new, "quote": quote, "start": 0, "end": len(quote)},
     ]
-    assert ragtrial(capsys, "validate", "experiment.yaml", "-q").code == 0
+    succeeded(capsys, "validate", "experiment.yaml", "-q")
 
 
 @pytest.mark.parametrize(
@@ -370,11 +326,10 @@ def test_a_document_with_judged_passages_gets_its_new_grade_by_the_highest_of_th
     rows = [*quoted, *({"doc": name} for name in ("warranty.md", "shipping.txt"))]
     small_experiment(tmp_path, labels={"queries": [{"id": "q", "text": text, "relevant_docs": rows}]})
     place = order(capsys, text).index("returns.md") + 1
-    made = ragtrial(capsys, "search", "experiment.yaml", text, "--grade", f"{place}={new}")
-    assert made.code == 0, made.err
+    succeeded(capsys, "search", "experiment.yaml", text, "--grade", f"{place}={new}")
     found = labels()[0]["relevant_docs"]
     assert [one.get("relevance") for one in found if one["doc"] == "returns.md"] == after
-    assert ragtrial(capsys, "validate", "experiment.yaml", "-q").code == 0
+    succeeded(capsys, "validate", "experiment.yaml", "-q")
 
 
 @pytest.mark.parametrize(

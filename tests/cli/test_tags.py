@@ -13,9 +13,8 @@ from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report, load_report
 from ragtrial.scoring.query_details import of_tag
 from report_hits import values_of
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial, succeeded
 
-Capture = pytest.CaptureFixture[str]
 TAGS = {"rye": ["bread"], "keep": ["food", "bread"], "smooth": ["food"], "coffee": ["food"]}
 
 
@@ -57,8 +56,7 @@ def test_a_tag_of_all_queries_has_the_scores_of_the_report(report: Report) -> No
 
 
 def test_show_says_the_tag_and_n(folder: Path, report: Report, capsys: Capture) -> None:
-    made = ragtrial(capsys, "show", "--results", folder, "--tag", "bread")
-    assert made.code == 0
+    made = succeeded(capsys, "show", "--results", folder, "--tag", "bread")
     head, _, columns, first, *_ = made.out.splitlines()
     assert head == f"kitchen: 2 settings on 6 documents, 2 questions with the tag bread, run {report.run_id}"
     assert (columns.split()[-1], first.split()[-1]) == ("n", "2")
@@ -67,9 +65,7 @@ def test_show_says_the_tag_and_n(folder: Path, report: Report, capsys: Capture) 
     assert [query["id"] for query in parsed["queries"]] == ["rye", "keep"]
 
 
-def test_a_tag_that_no_query_has_is_refused_with_those_that_there_are(
-    folder: Path, report: Report, capsys: Capture
-) -> None:
+def test_a_tag_that_no_query_has_is_refused_with_the_others(folder: Path, report: Report, capsys: Capture) -> None:
     made = ragtrial(capsys, "show", "--results", folder, "--tag", "braed")
     assert made.code == 2
     assert made.err == (

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from small_experiment import BROKEN, CONFIG, DOCUMENTS, LABELS, ragtrial, small_experiment
+from small_experiment import BROKEN, CONFIG, DOCUMENTS, LABELS, Capture, ragtrial, small_experiment, succeeded
 
-Capture = pytest.CaptureFixture[str]
-RUN = ("run", "experiment.yaml")
+RUN, CHUNKS = ("run", "experiment.yaml"), ("chunks", "experiment.yaml")
+SHOW = ("show", "--metrics")
+SEARCH = ("search", "experiment.yaml", "how many days do parcels take")
+ADD = ("labels", "add", "New?", "--doc")
 LABELS_FILE = "prompt_queries.json"
-EMBEDDER = '{kind: custom, function: "hashing:embed"}'
 RETRIEVERS = "retrievers:\n  dense: {kind: dense, top_k: 3}\n"
 
 
@@ -71,10 +72,6 @@ CASES = [
     Wrong("k above top_k", "experiment.yaml:9:27", "Lower k, or raise every retriever's top_k",
           more="evaluators: {graded: {k: [5]}}"),
     # Models and functions.
-    Wrong("unknown model", "'nobody/nothing'", "give `model:` the path of a local folder",
-          (EMBEDDER, "{kind: sentence-transformer, model: nobody/nothing}")),
-    Wrong("unknown module", "'nothing_here'", "nothing_here.py", ("hashing:embed", "nothing_here:embed")),
-    Wrong("function with a typo", "hashing:embeds", "Did you mean 'embed'?", ("hashing:embed", "hashing:embeds")),
     Wrong("one vector for all", "setting 'dense'", "must be (3, dimension)", code=3,
           files={"hashing.py": b"def embed(texts): return [[1.0, 2.0]]"}),
     Wrong("vectors of NaN", "setting 'dense'", "NaN or infinity for 3 of 3 texts", code=3,
@@ -116,13 +113,11 @@ CASES = [
     Wrong("folder without a config", "folder/experiment.yaml", "`ragtrial init FOLDER`", command=("run", "folder"),
           files={"folder/a": b""}),
     Wrong("config with a typo", "experiment.yml", "Did you mean 'experiment.yaml'?", command=("run", "experiment.yml")),
-    Wrong("command with a typo", "'rum'", "Did you mean 'run'?", command=("rum", "experiment.yaml")),
     Wrong("option with a typo", "'--limt'", "'--limit'", command=(*RUN, "--limt", "3")),
     Wrong("gate without k", "--fail-if #1", "Did you mean 'ndcg@3'?", command=(*RUN, "--fail-if", "ndcg < 0.7")),
     Wrong("unknown baseline", "--baseline", "Did you mean 'dense'?", command=(*RUN, "--baseline", "dens")),
     Wrong("grade of an unknown hit", "'99'", "not among hits 1 to 3",
           command=("search", "experiment.yaml", "thirty days", "--grade", "99=3")),
-    Wrong("search without a question", "'TEXT'", "ragtrial search --help", command=("search", "experiment.yaml")),
     Wrong("unknown report", "'nope'", "`ragtrial list runs`", command=("show", "nope"), after_run=True),
     Wrong("no report yet", "results", "`ragtrial run CONFIG`", command=("show", "latest")),
     Wrong("unknown question", "'q9'", "It has 2: q1, q2", command=("show", "latest", "--query", "q9"), after_run=True),
@@ -132,6 +127,49 @@ CASES = [
           command=("compare", "latest", "--metric", "ndgc@3"), after_run=True),
     Wrong("explain a typo", "'ndgc@10'", "Did you mean 'ndcg'?", command=("explain", "ndgc@10")),
     Wrong("list a typo", "'metrcs'", "'metrics'", command=("list", "metrcs")),
+    Wrong("experiment with a typo", "'smal", "Did you mean 'small'?", command=("show", "smal/latest"), after_run=True),
+    Wrong("setting typo", "'dens'", "Did you mean 'dense'?", command=("show", "--setting", "dens"), after_run=True),
+    Wrong("metric that was not asked for", "ndcg@9", "Did you mean 'ndcg@3'?", command=(*SHOW, "ndcg@9"), after_run=True),
+    Wrong("no metric", "' , '", "names no metric", command=(*SHOW, " , "), after_run=True),
+    Wrong("empty question", "", "empty", command=("search", "experiment.yaml", "  ")),
+    Wrong("chunks of no setting", "'dence'", "Did you mean 'dense'? Known: dense.",
+          command=(*CHUNKS, "--setting", "dence")),
+    Wrong("chunks of no document", "'return.md'", "(3 documents). Did you mean 'returns.md'?",
+          command=(*CHUNKS, "--doc", "return.md")),
+    Wrong("chunks into a folder", "documents", "name the file to write.", command=(*CHUNKS, "-o", "documents")),
+    Wrong("chunks into no folder", "nowhere/x.jsonl", "there is no folder nowhere; make it, or name another place.",
+          command=(*CHUNKS, "-o", "nowhere/x.jsonl")),
+    Wrong("init with labels alone", "--labels", "needs --corpus.", command=("init", "new", "--labels", "x.csv")),
+    Wrong("init with two corpora", "--example", "leave out --corpus.",
+          command=("init", "new", "--corpus", "documents", "--example", "support")),
+    Wrong("init with no corpus", "nowhere", "--corpus names the documents.",
+          command=("init", "new", "--corpus", "nowhere")),
+    Wrong("init without its labels", "x.csv", "there is no such file.",
+          command=("init", "new", "--corpus", "documents", "--labels", "x.csv")),
+    Wrong("verify with a page", "--verify", "leave out --plot, -o and --open",
+          command=("report", "--verify", "--open")),
+    Wrong("only setting as baseline", "'dense'", "there is nothing to compare.", command=(*RUN, "--baseline", "dense")),
+    # Labels.
+    Wrong("label of no document", "'return.md'", "Did you mean 'returns.md'?", command=(*ADD, "return.md")),
+    Wrong("quote that is not there", "'not in it'", "", command=(*ADD, "returns.md", "--quote", "not in it")),
+    Wrong("id that is taken", "'q1'", "is another question: ", command=(*ADD, "returns.md", "--id", "q1")),
+    Wrong("unknown query", "'q7'", "there is no query", command=("labels", "remove", "q7")),
+    Wrong("unknown judgment", "'x.md'", "it judges: ", command=("labels", "remove", "q2", "--doc", "x.md")),
+    Wrong("quote of no document", "--quote", "needs --doc.", command=("labels", "remove", "q2", "--quote", "x")),
+    Wrong("grade without a hit", "--grade: '1'", "the number or the document of a hit first: 1=2.",
+          command=(*SEARCH, "--grade", "1")),
+    Wrong("grade that is a word", "--grade", "the grade 'good' must be a whole number.",
+          command=(*SEARCH, "--grade", "1=good")),
+    Wrong("grade beyond all", "hit 1", "above 9 and above all grades of the labels; is it one?",
+          command=(*SEARCH, "--grade", "1=12")),
+    Wrong("two grades", "--grade: hit 1", "is graded twice.", command=(*SEARCH, "--grade", "1=1", "--grade", "1=2")),
+    Wrong("passage without a grade", "hit 2", "comes without a grade.",
+          command=(*SEARCH, "--grade", "1=1", "--quote", "2=x")),
+    Wrong("passage of another hit", "'nowhere'", "is not in the text of hit 1; it",
+          command=(*SEARCH, "--grade", "1=1", "--quote", "1=nowhere")),
+    Wrong("id of another query", "'q1'", "is there already.", command=(*SEARCH, "--grade", "1=1", "--id", "q1")),
+    Wrong("no terminal", "--grade", "there is no terminal to ask for grades in", command=(*SEARCH, "--label")),
+    Wrong("tag of no label", "--tag", "need --label or --grade.", command=(*SEARCH, "--tag", "x")),
     Wrong("run file of three columns", "run.trec", "say which form with --format",
           command=("score", "qrels.txt", "run.trec"),
           files={"qrels.txt": b"1 0 a 1\n", "run.trec": b"1 Q0 a\n"}),
@@ -149,10 +187,11 @@ def test_a_mistake_is_answered_with_its_place_and_the_next_step(
     config = CONFIG.replace(old, new) if old else CONFIG
     small_experiment(tmp_path, config=f"{config}{wrong.more}\n", labels=wrong.labels, documents=wrong.documents)
     if wrong.after_run:
-        assert ragtrial(capsys, *RUN, "-q").code == 0
+        succeeded(capsys, *RUN, "-q")
     for name, content in wrong.files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).unlink() if content is None else (tmp_path / name).write_bytes(content)
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.json*")}
     made = ragtrial(capsys, *wrong.command)
     errors = "\n".join(line for line in made.err.splitlines() if line.startswith("error: "))
     assert made.code == wrong.code
@@ -161,6 +200,7 @@ def test_a_mistake_is_answered_with_its_place_and_the_next_step(
     assert "Traceback" not in made.err
     assert made.out == ""
     assert wrong.after_run or not Path("results").exists()
+    assert {path: path.read_bytes() for path in tmp_path.glob("*.json*")} == before
 
 
 def test_shell_completion_is_no_crash(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -230,8 +270,7 @@ def test_what_of_the_corpus_is_not_read_is_told_and_no_fault(
     small_experiment(tmp_path, documents={**DOCUMENTS, "old.doc": "x"})
     (tmp_path / "more").mkdir()
     (tmp_path / "documents" / "more").symlink_to(tmp_path / "more", target_is_directory=True)
-    made = ragtrial(capsys, command, "experiment.yaml", "--strict")
-    assert made.code == 0
+    made = succeeded(capsys, command, "experiment.yaml", "--strict")
     told = made.out + made.err
     left_out = ("not read in the corpus: 1 .doc, 1 linked folder.", "not read in the corpus: 1 linked folder, 1 .doc.")
     assert any(one in told for one in left_out)

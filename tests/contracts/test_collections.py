@@ -29,11 +29,9 @@ DIMENSION = 8
 def metadata_of(number: int) -> dict[str, Any]:
     """Of several types; the last item has none, and each field is missing from some."""
     whole: dict[str, Any] = {
-        "lang": LANGUAGES[number % 3],
-        "year": YEARS[number % 2 + number // 20],
-        "score": SCORES[number % 4],
+        "lang": LANGUAGES[number % 3], "year": YEARS[number % 2 + number // 20], "score": SCORES[number % 4],
         "draft": number % 3 == 0,
-    }
+    }  # fmt: skip
     return {key: value for place, (key, value) in enumerate(whole.items()) if number != 39 and (number + place) % 5}
 
 
@@ -99,9 +97,7 @@ def test_a_sample_is_of_stored_texts_with_their_vectors(collection: Collection) 
 
 @pytest.mark.parametrize("kind", sorted(FILLERS))
 @pytest.mark.parametrize("space", ["cosine", "ip", "l2"])
-def test_the_nearest_are_those_of_brute_force_with_larger_scores_for_nearer_ones(
-    tmp_path: Path, kind: str, space: str
-) -> None:
+def test_the_nearest_are_those_of_brute_force_in_their_order(tmp_path: Path, kind: str, space: str) -> None:
     with FILLERS[kind](tmp_path, ITEMS, space) as made:  # type: ignore[arg-type]  # one of the three
         found = opened(made.options).nearest(QUERIES, 10)
         near = scores_of(opened(made.options), QUERIES)
@@ -134,11 +130,9 @@ def test_whoever_asks_for_more_than_there_is_gets_all_of_it(collection: Collecti
 
 
 VALUES: Mapping[str, Sequence[Any]] = {
-    "lang": [*LANGUAGES, "fr", ""],
-    "year": [*YEARS, 2024.0, 2024.5],
-    "score": [*SCORES, 0, 7],
+    "lang": [*LANGUAGES, "fr", ""], "year": [*YEARS, 2024.0, 2024.5], "score": [*SCORES, 0, 7],
     "draft": [True, False],
-}
+}  # fmt: skip
 
 
 def of_field(field: str) -> st.SearchStrategy[Mapping[str, Any]]:
@@ -163,7 +157,7 @@ conditions = st.recursive(
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(conditions)
-def test_conditions_let_through_what_the_evaluator_says(
+def test_conditions_pass_what_the_evaluator_says(
     filled: Filled, collection: Collection, where: Mapping[str, Any]
 ) -> None:
     asked = comparisons(parsed(where))
@@ -195,9 +189,7 @@ def test_an_engine_that_compares_fractions_wrongly_still_does(filled: Filled, co
         ({"lang": None}, "where.lang is null; it must be a text, a number, true or false"),
     ],
 )  # fmt: skip
-def test_conditions_that_cannot_be_are_refused_with_their_place(
-    collection: Collection, where: Mapping[str, Any], fault: str
-) -> None:
+def test_impossible_conditions_name_their_place(collection: Collection, where: Mapping[str, Any], fault: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(fault)}$"):
         collection.check_conditions(Conditions(where))
 

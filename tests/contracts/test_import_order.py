@@ -21,32 +21,10 @@ ORDER = [
 
 DOORS = ["__init__.py", "__main__.py"]
 HEAVY = {
-    "httpx",
-    "torch",
-    "bm25s",
-    "Stemmer",
-    "chromadb",
-    "faiss",
-    "scipy",
-    "pandas",
-    "polars",
-    "pyarrow",
-    "sentence_transformers",
-    "transformers",
-    "huggingface_hub",
-    "matplotlib",
-    "optuna",
-    "rich",
-    "jinja2",
-    "pypdfium2",
-    "haystack",
-    "langchain_core",
-    "llama_index",
-    "pymilvus",
-    "qdrant_client",
-    "qdrant_edge",
-    "psycopg",
-}
+    "httpx", "torch", "bm25s", "Stemmer", "chromadb", "faiss", "scipy", "pandas", "polars", "pyarrow",
+    "sentence_transformers", "transformers", "huggingface_hub", "matplotlib", "optuna", "rich", "jinja2", "pypdfium2",
+    "haystack", "langchain_core", "llama_index", "pymilvus", "qdrant_client", "qdrant_edge", "psycopg",
+}  # fmt: skip
 MOST_LINES = 600
 """Of a file, with everything."""
 MOST_CODE = 38_300

@@ -67,9 +67,7 @@ def maximum(metric: Metric, graded: GradedRankings) -> list[float]:
 
 @pytest.mark.slow
 @given(metrics=one_of_each_metric(), case=scenarios(), threshold=st.integers(0, 3))
-def test_one_finite_float64_per_query_from_zero_to_the_stated_maximum(
-    metrics: list[Metric], case: Scenario, threshold: int
-) -> None:
+def test_one_finite_float64_per_query_up_to_the_maximum(metrics: list[Metric], case: Scenario, threshold: int) -> None:
     graded = case.graded(threshold=threshold)
     for metric in metrics:
         values = scores(metric, graded)
@@ -120,7 +118,7 @@ def test_no_queries_have_no_scores(name: str) -> None:
 
 
 @given(data=st.data(), metrics=one_of_each_metric(), case=scenarios(least_queries=1))
-def test_appending_a_relevant_document_never_lowers_the_score(
+def test_a_relevant_document_more_never_lowers_a_score(
     data: st.DataObject, metrics: list[Metric], case: Scenario
 ) -> None:
     place = data.draw(st.integers(0, len(case.labels[0])))
@@ -211,13 +209,8 @@ def test_computing_changes_nothing_it_was_given(name: str) -> None:
     given: list[npt.NDArray[Any]] = [graded.starts, graded.ranks, graded.indices, graded.lengths]
     given += [judgments.starts, judgments.grades, judgments.ordered]
     kept: list[npt.NDArray[Any]] = [
-        graded.rows,
-        graded.grades,
-        graded.relevant,
-        graded.is_judged,
-        graded.relevant_counts,
-        graded.places,
-    ]
+        graded.rows, graded.grades, graded.relevant, graded.is_judged, graded.relevant_counts, graded.places,
+    ]  # fmt: skip
     given += kept
     given += [graded.relevant_so_far, judgments.rows, judgments.descending, judgments.best]
     for array in given:

@@ -22,7 +22,7 @@ from ragtrial.labelling.pooling import Pool
 from ragtrial.report.model import Report
 from ragtrial.views.report_tables import score_table
 from scenarios import scenario
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,7 +53,7 @@ def report(tmp_path_factory: pytest.TempPathFactory, halved_recall: None) -> Rep
     return run_experiment(made.config())
 
 
-def test_it_is_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_listed_and_explained(capsys: Capture) -> None:
     assert "halved_recall" in ragtrial(capsys, "list", "metrics").out
     explained = ragtrial(capsys, "explain", "half@3").out
     assert "halved_recall@3" in explained
@@ -67,16 +67,14 @@ def test_a_run_computes_it_as_a_standard_metric_and_describes_it(report: Report)
     assert report.metrics["halved_recall@2"].formula == "relevant hits in the first k / 2R"
 
 
-def test_a_config_may_name_it_and_is_told_if_the_family_is_another(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_config_may_name_it_and_is_told_if_the_family_is_another(tmp_path: Path, capsys: Capture) -> None:
     right = write_experiment(tmp_path / "right", evaluators={"order_unaware": {"metrics": ["halved_recall@3"]}})
     wrong = write_experiment(tmp_path / "wrong", evaluators={"graded": {"metrics": ["halved_recall@3"]}})
     assert ragtrial(capsys, "validate", right.file, "-q").code == 0
     assert "list it in evaluators.order_unaware" in ragtrial(capsys, "validate", wrong.file).err
 
 
-def test_files_are_scored_by_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_scored_by_it(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "qrels").write_text("q 0 a 1\nq 0 b 1\n")
     (tmp_path / "run").write_text("q Q0 a 1 1.0 r\nq Q0 x 2 0.5 r\n")
     made = ragtrial(capsys, "score", tmp_path / "qrels", tmp_path / "run", "--metrics", "half@2", "--json", "-q")

@@ -75,11 +75,9 @@ FUSED: Mapping[str, Mapping[str, Any]] = {
     "candidates": {"candidates": 3},
 }
 ENCODED: Mapping[str, Mapping[str, Any]] = {
-    "model": {"model": "another"},
-    "revision": {"revision": "other"},
-    "precision": {"precision": "bfloat16"},
+    "model": {"model": "another"}, "revision": {"revision": "other"}, "precision": {"precision": "bfloat16"},
     "max_length": {"max_length": 20},
-}
+}  # fmt: skip
 CASES = {
     "dense": Case("dense", {}, {"collection": {"collection": {"name": "docs", "path": "chroma"}}},
                   free=frozenset({"where", "where_document", "filter"})),
@@ -97,13 +95,9 @@ CASES = {
         "bm25",
         {},
         {
-            "method": {"method": "atire"},
-            "k1": {"k1": 0.4},
-            "b": {"b": 0.1},
-            "delta": {"method": "bm25+", "delta": 0.2},
-            "stemmer": {"stemmer": "none"},
-            "stop_words": {"stop_words": "none"},
-            "title_weight": {"title_weight": 3},
+            "method": {"method": "atire"}, "k1": {"k1": 0.4}, "b": {"b": 0.1},
+            "delta": {"method": "bm25+", "delta": 0.2}, "stemmer": {"stemmer": "none"},
+            "stop_words": {"stop_words": "none"}, "title_weight": {"title_weight": 3},
         },
     ),
     "sparse": Case("sparse", {"model": "sparse", "device": "cpu"}, ENCODED, free=frozenset({"device", "batch_size"})),
@@ -118,10 +112,8 @@ CASES = {
         "custom",
         {"function": "finder:find"},
         {
-            "function": {"function": "finder:words"},
-            "options": {"options": {"bonus": 1}},
-            "document": {"document": "id"},
-            "on_error": {"on_error": "skip"},
+            "function": {"function": "finder:words"}, "options": {"options": {"bonus": 1}},
+            "document": {"document": "id"}, "on_error": {"on_error": "skip"},
         },
         free=frozenset({"batch_size", "version"}),
     ),
@@ -179,15 +171,9 @@ every_case = pytest.mark.parametrize("name", CASES)
 
 KINDS = {**dict(RETRIEVERS.members()), **dict(REFINERS.members())}
 ASKED = [
-    "How long do I bake rye bread?",
-    "???",
-    "the of and",
-    "Ｒｙｅ\u200b brëad\u0301 \U0001f35e \u202e",
-    "パンはどのくらい焼きますか",
-    "How long do I bake rye bread?",
-    "soup " * 400,
-    "x",
-]
+    "How long do I bake rye bread?", "???", "the of and", "Ｒｙｅ\u200b brëad\u0301 \U0001f35e \u202e",
+    "パンはどのくらい焼きますか", "How long do I bake rye bread?", "soup " * 400, "x",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -67,9 +67,7 @@ def test_every_store_is_registered_under_the_name_it_has_in_a_config(store: Stor
     assert STORES[store.kind] is type(store)
 
 
-def test_a_store_whose_package_is_missing_is_refused_with_the_command_that_installs_it(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_without_its_package_names_the_command_for_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.check()  # its own package is here, and its server answers
     monkeypatch.setattr(servers, "installed_version", lambda _package: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
@@ -88,9 +86,7 @@ def test_options_of_a_server_are_refused_without_one(served: ServerStore) -> Non
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("space", SPACES)
-def test_a_store_that_compares_all_vectors_ranks_as_float64_does(
-    name: str, space: Any, reached: Reached, tmp_path: Path
-) -> None:
+def test_an_exact_store_ranks_as_float64_does(name: str, space: Any, reached: Reached, tmp_path: Path) -> None:
     kind = KINDS[name]
     lengths = np.random.default_rng(30).uniform(0.2, 5, size=(400, 1))
     vectors, queries = vectors_of(like_embeddings(400, 24, seed=31) * lengths), like_embeddings(20, 24, seed=32)
@@ -102,9 +98,7 @@ def test_a_store_that_compares_all_vectors_ranks_as_float64_does(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_GRAPH)
-def test_a_poor_graph_finds_less_than_half_narrowly_and_more_than_half_widely(
-    name: str, reached: Reached, tmp_path: Path
-) -> None:
+def test_a_poor_graph_finds_half_only_with_a_wide_search(name: str, reached: Reached, tmp_path: Path) -> None:
     kind = KINDS[name]
     random = np.random.default_rng(33)
     vectors, queries = vectors_of(random.standard_normal((6_000, 96))), random.standard_normal((30, 96))
@@ -121,9 +115,7 @@ def test_a_poor_graph_finds_less_than_half_narrowly_and_more_than_half_widely(
     assert use.is_used is not False, use.evidence
 
 
-def test_more_units_than_there_are_is_all_of_them_and_all_are_reported_and_reached(
-    store: Store, tmp_path: Path
-) -> None:
+def test_more_units_than_there_are_is_all_of_them_and_all_are_reached(store: Store, tmp_path: Path) -> None:
     vectors, steps = vectors_of(like_embeddings(7, 8, seed=4)), list[int]()
     store.build(vectors, tmp_path, steps.append)
     with opened(store, vectors, tmp_path) as index:
@@ -168,9 +160,7 @@ def test_an_index_of_other_vectors_is_refused(store: Store, tmp_path: Path) -> N
 # On servers.
 
 
-def test_a_build_is_a_collection_of_its_own_and_what_it_is_called_is_in_its_folder(
-    served: ServerStore, tmp_path: Path
-) -> None:
+def test_a_build_is_a_collection_whose_name_is_in_its_folder(served: ServerStore, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("a" * 32, "b" * 32)]
     names = []
     for folder in folders:
@@ -242,9 +232,7 @@ def test_a_server_gets_every_vector_with_no_more_batches_in_memory_than_requests
     np.testing.assert_allclose(rows, read.matrix, atol=1e-6)
 
 
-def test_a_batch_that_fails_ends_the_build_with_its_error_and_leaves_no_thread(
-    served: ServerStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_batch_ends_the_build(served: ServerStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "_BYTES_AT_ONCE", 200 * 16)
     read: Any = ReadVectors(like_embeddings(20_000, 4, seed=19), fails_at=3)
     with pytest.raises(StoreError, match="the vectors cannot be read"):

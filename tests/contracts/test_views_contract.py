@@ -15,9 +15,7 @@ from ragtrial.views.sections import VIEWS, all_views, plot_names
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, ViewInput
 from ragtrial.views.sections.plots import new_figure
 from ragtrial.views.table import Table
-from small_experiment import ragtrial
-
-Capture = pytest.CaptureFixture[str]
+from small_experiment import Capture, ragtrial
 
 VALUES = {"old": [0.5] * 12, "new": [0.75, 0.7] * 6}
 

@@ -47,9 +47,7 @@ def copy_few(root: Path, folder: Path) -> None:
     (folder / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
 
 
-def test_every_command_of_the_page_runs_and_prints_what_it_shows(
-    root: Path, tmp_path: Path, shared_workspace: Path
-) -> None:
+def test_every_command_runs_and_prints_what_the_page_shows(root: Path, tmp_path: Path, shared_workspace: Path) -> None:
     copy_few(root, tmp_path)
     printed = ""
     for block in _BLOCK.finditer((root / "docs" / "contextual-text.md").read_text(encoding="utf-8")):

@@ -21,9 +21,7 @@ def page(root: Path) -> Path:
     return root / "docs" / "custom-retrievers.md"
 
 
-def test_the_page_s_retrievers_run_in_an_experiment(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_retrievers_run_in_an_experiment(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     monkeypatch.chdir(tmp_path)
     files = {f"documents/{name}": text for name, text in DOCUMENTS.items()}

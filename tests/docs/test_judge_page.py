@@ -12,7 +12,7 @@ from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
-from small_experiment import HASHING, ragtrial
+from small_experiment import HASHING, Capture, ragtrial, succeeded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "judge.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^ragtrial (.*)$", PAGE, re.MULTILINE)
@@ -20,10 +20,10 @@ COMMANDS = re.findall(r"^ragtrial (.*)$", PAGE, re.MULTILINE)
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_lead_from_documents_to_a_verdict(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert ragtrial(capsys, "demo", "sample").code == 0
+    succeeded(capsys, "demo", "sample")
     monkeypatch.chdir(tmp_path / "sample")
     assert [command.split()[0] for command in COMMANDS] == ["questions", "label", "run", "judge", "pool", "compare"]
     config = Path("experiment.yaml").read_text(encoding="utf-8")
@@ -42,8 +42,7 @@ def test_the_commands_of_the_page_lead_from_documents_to_a_verdict(
     drafted = len(session.answers.given)
     assert 30 <= drafted <= 40
     for command in COMMANDS[2:5]:
-        made = ragtrial(capsys, *command.split())
-        assert made.code == 0, made.err
+        succeeded(capsys, *command.split())
     known = {query["id"]: {str(one["doc"]): one.get("relevance", 1) for one in query["relevant_docs"]}
              for query in json.loads(Path("prompt_queries.json").read_text())["queries"]}  # fmt: skip
     items = read_worklist("people.json").items
@@ -51,11 +50,9 @@ def test_the_commands_of_the_page_lead_from_documents_to_a_verdict(
         while (number := session.answers.current) is not None:
             session.grade(known[items[number].query].get(items[number].doc, 0))
         session.save()
-    assert ragtrial(capsys, "rescore", "latest", "--labels", "experiment.yaml").code == 0
-    compared = ragtrial(capsys, *COMMANDS[5].split(), "--json")
-    assert compared.code == 0, compared.err
+    succeeded(capsys, "rescore", "latest", "--labels", "experiment.yaml")
+    compared = succeeded(capsys, *COMMANDS[5].split(), "--json")
     judge = compared.json["judge"]
     assert (judge["people"], judge["judged"], judge["drawn_at_random"]) == (20, 62 + drafted, True)
-    page = ragtrial(capsys, "report", "latest", "--judge", "judgments.llm.jsonl", "-o", "judged.html")
-    assert page.code == 0, page.err
+    succeeded(capsys, "report", "latest", "--judge", "judgments.llm.jsonl", "-o", "judged.html")
     assert "mean scores minus people" in Path("judged.html").read_text(encoding="utf-8")

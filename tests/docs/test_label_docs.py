@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragtrial.cli.label_command import command as label
-from small_experiment import CONFIG, ragtrial, small_experiment
+from small_experiment import CONFIG, Capture, small_experiment, succeeded
 from terminals import in_terminal
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -48,9 +48,7 @@ def label_on_page(arguments: list[str]) -> str:
             return process.communicate(timeout=60)[0]
 
 
-def test_the_way_from_no_labels_to_a_verdict_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_way_to_a_verdict_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.chdir(tmp_path)
     small_experiment(tmp_path, config=CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency"))
     (tmp_path / "prompt_queries.json").unlink()
@@ -64,8 +62,7 @@ def test_the_way_from_no_labels_to_a_verdict_runs(
         elif arguments[0] == "label":
             said["label"] = label_on_page(arguments)
         else:
-            made = ragtrial(capsys, *arguments)
-            assert made.code == 0, made.err
+            made = succeeded(capsys, *arguments)
             said[arguments[0]] = made.out
     assert list(said) == ["run", "pool", "label", "rescore", "compare"]
     assert "next: ragtrial label worklist.json" in said["pool"]

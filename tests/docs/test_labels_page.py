@@ -12,7 +12,7 @@ from haystack import Document
 
 from foreign_labels import DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, corpus, lines, written
 from ragtrial.labelling.importers.base import IMPORTERS
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial
 
 PAGE = (Path(__file__).parents[2] / "docs" / "labels.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"ragtrial (labels convert [^`\n]+)", PAGE)
@@ -70,7 +70,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_of_the_page_runs(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_command_of_the_page_runs(command: str, capsys: Capture) -> None:
     made = ragtrial(capsys, *command.split(), "--json", "-q")
     assert (made.code, made.err) == (0, "")
     assert made.json["format"] == FILES[command.split()[2]][0]
@@ -82,7 +82,7 @@ def test_the_page_has_a_command_for_every_file_and_every_form() -> None:
     assert {form for form, _ in FILES.values()} == set(IMPORTERS.names())
 
 
-def test_the_example_prints_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_prints_what_is_shown(capsys: Capture) -> None:
     assert block("markdown") == RESET == DOCUMENTS["hub/reset.md"]
     assert block("sh") == f"ragtrial {COMMANDS[0]}\n"
     made = ragtrial(capsys, *COMMANDS[0].split(), "-q")

@@ -26,14 +26,8 @@ CONFIGS = [yaml.safe_load(one) for one in re.findall(r"^```yaml\n(.*?)^```$", PA
 RETRIEVERS: dict[str, Any] = {name: one for config in CONFIGS for name, one in config["retrievers"].items()}
 
 EXACT = (
-    "elasticsearch",
-    "elasticsearch-exact",
-    "opensearch",
-    "opensearch-exact",
-    "weaviate",
-    "pinecone",
-    "lancedb-exact",
-)
+    "elasticsearch", "elasticsearch-exact", "opensearch", "opensearch-exact", "weaviate", "pinecone", "lancedb-exact",
+)  # fmt: skip
 """Doubles compare all vectors."""
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"

@@ -9,7 +9,7 @@ import pytest
 
 from contests import run_into
 from ragtrial.labelling.worklist import read_worklist
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial, succeeded
 
 PAGE = (Path(__file__).parents[2] / "docs" / "labelling.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("## Which labels would move the verdict") : PAGE.index("## Labelling a worklist")]
@@ -33,14 +33,13 @@ def as_shape(text: str) -> list[str]:
     return re.sub(r"\S*prompt_queries\.json", "LABELS", re.sub(r"\d[\d,.]*", "N", text)).split()
 
 
-def test_the_commands_of_the_page_run_one_after_another(kitchen: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_of_the_page_run_one_after_another(kitchen: Path, capsys: Capture) -> None:
     assert [command.split()[0] for command in COMMANDS] == ["pool", "pool", "pool", "rescore"]
     for command in COMMANDS:
-        made = ragtrial(capsys, *command.split())
-        assert made.code == 0, f"{command}: {made.err}"
+        succeeded(capsys, *command.split())
     assert all(read_worklist(kitchen / name).items for name in ("worklist.json", "more.json", "one-setting.json"))
 
 
-def test_what_the_page_shows_is_what_is_printed(kitchen: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_page_shows_is_what_is_printed(kitchen: Path, capsys: Capture) -> None:
     made = ragtrial(capsys, "pool", "latest", "--repeat", "2", "--baseline", "dense")
     assert as_shape(made.out) == as_shape(SHOWN)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pages import assert_prints_what_it_shows
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -18,9 +18,7 @@ _IMPORTED = re.compile(r"^\s*(?:from|import) (ragtrial[\w.]*)", re.MULTILINE)
 
 
 @pytest.mark.slow
-def test_the_page_on_python_prints_what_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_prints_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     assert ragtrial(capsys, "demo", tmp_path / "demo", "-q").code == 0
     monkeypatch.chdir(tmp_path / "demo")
     assert_prints_what_it_shows(ROOT / "docs" / "python.md")

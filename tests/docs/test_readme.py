@@ -15,15 +15,9 @@ from corpora import write_files
 from scripts import run_python, run_script
 
 SHIPPED = (
-    "configs",
-    "data",
-    "results/sample",
-    "constraints",
-    "prompt_queries.json",
-    "Makefile",
-    "pyproject.toml",
+    "configs", "data", "results/sample", "constraints", "prompt_queries.json", "Makefile", "pyproject.toml",
     "README.md",
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -76,9 +76,7 @@ def test_the_sample_report_is_one_of_the_quickstart_on_the_sample_data(root: Pat
     assert str(root) not in (report.folder / "report.json").read_text(encoding="utf-8")
 
 
-def test_the_stored_dense_results_are_of_the_sample_and_its_questions(
-    root: Path, labels: PromptQueries, library: Library
-) -> None:
+def test_stored_dense_results_are_of_the_sample(root: Path, labels: PromptQueries, library: Library) -> None:
     stored = stored_scores(root)
     assert stored.keys() == {query.id for query in labels.queries}
     assert {len(scores) for scores in stored.values()} == {50}

@@ -24,9 +24,7 @@ from ragtrial.components.embedders.sentence_transformer import SentenceTransform
 from ragtrial.labelling.drafting import COPIED, DRAFT_PLACES, PASSAGE_SIZE, STYLES
 from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
 from scripts import run_script
-from small_experiment import CONFIG, ragtrial, small_experiment
-
-Capture = pytest.CaptureFixture[str]
+from small_experiment import CONFIG, Capture, small_experiment, succeeded
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -99,8 +97,7 @@ def test_every_command_on_comparing_runs_and_shows_what_its_options_are_said_to_
     monkeypatch.setenv("COLUMNS", "160")
     named = set()
     for command in commands(DOCS / f"{page}.md"):
-        made = ragtrial(capsys, *command)
-        assert made.code == 0, f"{command}: {made.err}"
+        made = succeeded(capsys, *command)
         for option in set(command) & COMPARED[page].keys():
             assert COMPARED[page][option] in made.out, command
             named.add(option)
@@ -131,8 +128,7 @@ def test_the_commands_of_the_page_on_data_sets_run(capsys: Capture) -> None:
         Path(f"{name}.yaml").write_text(config.replace("scifact", name), encoding="utf-8")
     (compare,) = commands(DOCS / "data-sets.md")
     for command in (["run", "scifact.yaml"], ["run", "cranfield.yaml"], compare):
-        made = ragtrial(capsys, *command)
-        assert made.code == 0, made.err
+        made = succeeded(capsys, *command)
     assert "2 data sets are few" in made.out
 
 
@@ -156,8 +152,7 @@ def test_the_commands_of_the_page_on_questions_run(tmp_path: Path, capsys: Captu
         for command in commands(DOCS / "questions.md"):
             if command[0] == "questions":
                 url = "http://localhost:8000/v1"
-                made = ragtrial(capsys, *(double.url if word == url else word for word in command))
-                assert made.code == 0, made.err
+                made = succeeded(capsys, *(double.url if word == url else word for word in command))
     assert "next: ragtrial label drafts.json" in made.out
 
 

@@ -35,16 +35,12 @@ def served(server: str, folder: Path, encoding: str = "base64") -> CachedEmbedde
 
 
 @pytest.mark.parametrize("encoding", ["base64", "float"])
-def test_vectors_are_those_of_the_model(
-    encoding: str, server: str, minilm: SentenceTransformer, tmp_path: Path
-) -> None:
+def test_vectors_are_the_model_s(encoding: str, server: str, minilm: SentenceTransformer, tmp_path: Path) -> None:
     expected = minilm.encode(TEXTS, normalize_embeddings=True)
     np.testing.assert_allclose(served(server, tmp_path, encoding).embed_documents(TEXTS), expected, atol=1e-5)
 
 
-def test_questions_find_the_same_documents_in_the_same_order(
-    server: str, minilm: SentenceTransformer, shared_data: Path, tmp_path: Path
-) -> None:
+def test_questions_find_the_same(server: str, minilm: SentenceTransformer, shared_data: Path, tmp_path: Path) -> None:
     """On a part of XQuAD; `make endpoints` does it with all of it, and another server."""
 
     def texts(name: str, most: int) -> list[str]:

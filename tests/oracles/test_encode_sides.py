@@ -31,7 +31,7 @@ def of_the_library(folder: Path, **prompts: str) -> Any:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_model_encodes_queries_and_documents_as_its_library_does(
+def test_queries_and_documents_are_encoded_as_the_library_does(
     form: str, models: dict[str, Path], tmp_path: Path
 ) -> None:
     queries, documents = of_the_library(models[form])

@@ -25,9 +25,7 @@ def compatibility(ranking: tuple[str, ...], known: dict[str, int], p: float) -> 
 
 
 @given(ranking=rankings(), known=falling_labels(), p=st.sampled_from((0.5, 0.8, 0.9, 0.95)))
-def test_rank_biased_overlap_agrees_with_compatibility(
-    ranking: tuple[str, ...], known: dict[str, int], p: float
-) -> None:
+def test_rank_biased_overlap_is_compatibility(ranking: tuple[str, ...], known: dict[str, int], p: float) -> None:
     relevant = sum(value > 0 for value in known.values())
     k = max(len(ranking), relevant)  # the depth to which compatibility looks
     (value,) = scores(f"rbo(p={p})@{k}", Scenario((ranking,), (known,), (True,)).graded())

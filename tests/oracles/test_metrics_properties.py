@@ -35,7 +35,7 @@ def assert_equal_scores(names: list[str], k: int, one: GradedRankings, other: Gr
 
 
 @given(data=st.data(), case=one_query, k=st.integers(1, 12))
-def test_the_order_among_the_first_k_does_not_matter_to_order_unaware_metrics_and_judged(
+def test_the_order_among_the_first_k_is_nothing_to_order_unaware_ones(
     data: st.DataObject, case: Scenario, k: int
 ) -> None:
     (ranking,) = case.rankings
@@ -45,9 +45,7 @@ def test_the_order_among_the_first_k_does_not_matter_to_order_unaware_metrics_an
 
 
 @given(promotion=promotions(), k=cutoffs)
-def test_moving_a_better_document_up_past_a_worse_one_never_lowers_a_score(
-    promotion: tuple[Scenario, Scenario], k: int
-) -> None:
+def test_moving_a_better_document_up_never_lowers_a_score(promotion: tuple[Scenario, Scenario], k: int) -> None:
     before, after = (case.graded() for case in promotion)
     for name in ("rr", "ap", "capped_ap", "rbp(p=0.8)", "dcg", "ndcg", "ndcg(gain=exp)", "err", "capped_recall"):
         assert (scores(f"{name}@{k}", after) >= scores(f"{name}@{k}", before) - TINY).all(), name
@@ -93,15 +91,9 @@ def test_relevant_documents_first_are_the_best_there_is(known: dict[str, int], k
     graded = scenario((ranking, known)).graded()
     reachable = min(k, len(relevant))
     expected = {
-        "precision": reachable / k,
-        "recall": reachable / len(relevant),
-        "f1": 2 * reachable / (k + len(relevant)),
-        "hit_rate": 1,
-        "rr": 1,
-        "ap": reachable / len(relevant),
-        "rbp(p=0.8)": 1 - 0.8**reachable,
-        "rbo(p=0.9)": 1,
-    }
+        "precision": reachable / k, "recall": reachable / len(relevant), "f1": 2 * reachable / (k + len(relevant)),
+        "hit_rate": 1, "rr": 1, "ap": reachable / len(relevant), "rbp(p=0.8)": 1 - 0.8**reachable, "rbo(p=0.9)": 1,
+    }  # fmt: skip
     for name, value in expected.items():
         assert scores(f"{name}@{k}", graded) == pytest.approx([value], abs=TINY), name
 
@@ -124,9 +116,7 @@ def test_what_documents_are_called_changes_nothing(metrics: list[Metric], case: 
 
 
 @given(metrics=one_of_each_metric(), case=scenarios(), threshold=st.integers(1, 5))
-def test_a_threshold_of_the_metric_stands_before_that_of_the_rankings(
-    metrics: list[Metric], case: Scenario, threshold: int
-) -> None:
+def test_a_threshold_of_the_metric_comes_first(metrics: list[Metric], case: Scenario, threshold: int) -> None:
     for metric in metrics:
         if "rel" in metric.definition.parameters:
             given = dict(metric.parameters)
@@ -151,9 +141,7 @@ def test_judged_only_is_the_ranking_without_what_nobody_judged(metrics: list[Met
 
 
 @given(case=scenarios(), p=st.floats(0.05, 0.95), k=cutoffs)
-def test_the_residual_is_what_rank_biased_precision_would_gain_if_all_that_is_unknown_were_relevant(
-    case: Scenario, p: float, k: int
-) -> None:
+def test_the_residual_is_what_rbp_would_gain_if_all_unknown_were_relevant(case: Scenario, p: float, k: int) -> None:
     """Every ranking goes on for ever with documents that nobody judged: 300 of them here, whose tail is nothing."""
     endless = [f"unknown-{number}" for number in range(300)]
     rankings = tuple((*ranking[:k], *endless) for ranking in case.rankings)

@@ -252,11 +252,9 @@ AGREED: Mapping[str, Callable[[int], Any]] = {
     "Judged": lambda k: ir_measures.Judged @ k,
 }
 UNCUT: Mapping[str, Any] = {
-    "Rprec(rel=2)": ir_measures.Rprec(rel=2),
-    "Bpref(rel=2)": ir_measures.Bpref(rel=2),
-    "infAP(rel=2)": ir_measures.infAP(rel=2),
-    "AP(judged_only=True)": ir_measures.AP(judged_only=True),
-}
+    "Rprec(rel=2)": ir_measures.Rprec(rel=2), "Bpref(rel=2)": ir_measures.Bpref(rel=2),
+    "infAP(rel=2)": ir_measures.infAP(rel=2), "AP(judged_only=True)": ir_measures.AP(judged_only=True),
+}  # fmt: skip
 
 
 @given(case=scenarios(grades=st.integers(0, 3), least_queries=1), k=st.sampled_from((1, 2, 5, 10)))

@@ -46,11 +46,9 @@ SETTINGS = {
 }
 MEASURES = {"ndcg@3": "ndcg_cut_3", "rr@7": "recip_rank", "precision@3": "P_3", "ap@7": "map_cut_7"}
 EVALUATORS = {
-    "primary_metric": "ndcg@3",
-    "order_unaware": {"metrics": ["precision@3"]},
-    "order_aware": {"metrics": ["rr@7", "ap@7"]},
-    "graded": {"metrics": ["ndcg@3"]},
-}
+    "primary_metric": "ndcg@3", "order_unaware": {"metrics": ["precision@3"]},
+    "order_aware": {"metrics": ["rr@7", "ap@7"]}, "graded": {"metrics": ["ndcg@3"]},
+}  # fmt: skip
 
 
 def report_of(folder: Path, ties: str) -> Report:
@@ -112,7 +110,7 @@ def test_the_warning_tells_the_range_in_which_both_orders_lie(first: Report, tre
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_an_export_keeps_the_scores_where_they_say_the_order(
+def test_an_export_keeps_ordered_scores(
     first: Report, trec: Report, setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for report, kept in (first, False), (trec, True):
@@ -137,7 +135,7 @@ def test_an_export_keeps_the_scores_where_they_say_the_order(
     lengths=st.tuples(*[st.integers(0, 6)] * 3),
     ids=st.permutations(range(6)),
 )
-def test_equal_scores_go_by_place_and_all_that_belongs_to_a_hit_goes_with_it(
+def test_equal_scores_go_by_place_with_their_hits(
     scores: np.ndarray[Any, Any], lengths: tuple[int, ...], ids: list[int]
 ) -> None:
     scores = -np.sort(-scores, axis=1)  # unknown ones come last

@@ -191,9 +191,5 @@ def qdrant(
 
 
 FILLERS: Mapping[str, Filler] = {
-    "chroma": chroma,
-    "faiss": faiss,
-    "milvus": milvus,
-    "pgvector": pgvector,
-    "qdrant": qdrant,
-}
+    "chroma": chroma, "faiss": faiss, "milvus": milvus, "pgvector": pgvector, "qdrant": qdrant,
+}  # fmt: skip

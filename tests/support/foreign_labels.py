@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from small_experiment import Outcome, ragtrial
+from small_experiment import Capture, Outcome, ragtrial
 
 DOCUMENTS: Mapping[str, str] = {
     "hub/reset.md": (
@@ -55,7 +53,7 @@ def lines(rows: list[Any]) -> str:
 class Conversions:
     """``labels convert`` in a folder that has the corpus."""
 
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, folder: Path, capsys: Capture) -> None:
         self._capsys = capsys
         self.folder = folder
         self.target = folder / "prompt_queries.json"

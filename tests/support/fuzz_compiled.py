@@ -57,11 +57,9 @@ def one_round(generator: random.Random, path: Path) -> None:
     path.write_bytes(damaged(generator, 6))
     order: Any = generator.choice(["score", "trec", "rank", "file"])
     options: dict[str, Any] = {
-        "duplicates": generator.choice(["error", "first"]),
-        "lenient": generator.random() < 0.5,
-        "threads": generator.choice([1, 2]),
-        "block_size": generator.choice([16, 64, 300, 10000]),
-    }
+        "duplicates": generator.choice(["error", "first"]), "lenient": generator.random() < 0.5,
+        "threads": generator.choice([1, 2]), "block_size": generator.choice([16, 64, 300, 10000]),
+    }  # fmt: skip
     attempt(lambda: read_run(path, QRELS, form="trec", order=order, **options))
     path.write_bytes(damaged(generator, 3))
     attempt(lambda: read_run(path, QRELS, form="msmarco", order="rank", **options))

@@ -25,22 +25,10 @@ SCORES = st.one_of(
 )  # fmt: skip
 BAD_SCORES = st.sampled_from(
     [
-        b"nan",
-        b"NaN(1)",
-        b"-nan",
-        b"nan(",
-        b"1,5",
-        b"0x10",
-        b"1_0",
-        b"e5",
-        b".",
-        b"1e",
-        b"1e+",
-        b"infi",
-        b"--1",
+        b"nan", b"NaN(1)", b"-nan", b"nan(", b"1,5", b"0x10", b"1_0", b"e5", b".", b"1e", b"1e+", b"infi", b"--1",
         b"1.5.1",
     ]
-)
+)  # fmt: skip
 ENDS = st.sampled_from([b"\n", b"\n", b"\r\n", b" \n", b"\t\r\n"])
 OTHER_LINES = st.sampled_from([b"\n", b"  \r\n", b"# a comment\n", b"  #q1 Q0 d1 1 1 t\n", b"#\n"])
 TAGS = st.sampled_from([b"t", b"#t", b"a-long-tag-of-a-run"])

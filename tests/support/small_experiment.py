@@ -13,6 +13,9 @@ import pytest
 
 from ragtrial.cli.outcome import run
 
+Capture = pytest.CaptureFixture[str]
+"""What a test gets as ``capsys``."""
+
 CONFIG = """\
 experiment: small
 dataset: {corpus: documents, queries: prompt_queries.json}
@@ -94,7 +97,7 @@ def small_experiment(
     return folder / "experiment.yaml"
 
 
-def ragtrial(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Outcome:
+def ragtrial(capsys: Capture, *arguments: str | Path) -> Outcome:
     """Run a command line in this process; its exit code and what it printed."""
     before = signal.getsignal(signal.SIGTERM)
     capsys.readouterr()
@@ -103,3 +106,10 @@ def ragtrial(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Outc
     finally:
         signal.signal(signal.SIGTERM, before)
     return Outcome(code, *capsys.readouterr())
+
+
+def succeeded(capsys: Capture, *arguments: str | Path) -> Outcome:
+    """The outcome of a command line that ends well."""
+    made = ragtrial(capsys, *arguments)
+    assert made.code == 0, f"{arguments}: {made.err}"
+    return made

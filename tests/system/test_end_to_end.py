@@ -47,11 +47,9 @@ def outcome(load: Load) -> Outcome:
 def test_the_sample_experiment_scores_as_a_small_model_should(outcome: Outcome) -> None:
     scores = {name: score.mean for name, score in outcome.exact.scores.items()}
     assert {name: scores[name] for name in ("ndcg@10", "recall@10", "rr@10", "hit_rate@10")} == {
-        "ndcg@10": pytest.approx(0.68, abs=0.1),
-        "recall@10": pytest.approx(0.72, abs=0.1),
-        "rr@10": pytest.approx(0.80, abs=0.1),
-        "hit_rate@10": pytest.approx(0.95, abs=0.05),
-    }
+        "ndcg@10": pytest.approx(0.68, abs=0.1), "recall@10": pytest.approx(0.72, abs=0.1),
+        "rr@10": pytest.approx(0.80, abs=0.1), "hit_rate@10": pytest.approx(0.95, abs=0.05),
+    }  # fmt: skip
     outside = {name: score for name, score in scores.items() if score is None or not 0 < score <= 1}
     assert set(outside) == {"dcg@5", "dcg@10"}
 

@@ -18,9 +18,8 @@ from ragtrial.cache.remote import REMOTE
 from ragtrial.cache.seals import seal
 from ragtrial.cache.workspace import Workspace
 from ragtrial.pipeline.resources import user_of
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial
 
-Capture = pytest.CaptureFixture[str]
 KEY = "5" * 32
 
 
@@ -99,7 +98,7 @@ NOT_OURS = ["production", f"ragtrial_{'6' * 16}_00000000", f"ragtrial_{KEY[:16]}
 
 
 @pytest.mark.parametrize("collection", NOT_OURS)
-def test_a_named_config_is_no_reason_to_touch_collections_of_other_names(
+def test_collections_of_other_names_are_not_touched(
     experiment: Experiment, tmp_path: Path, capsys: Capture, collection: str
 ) -> None:
     with listening() as (url, requests):

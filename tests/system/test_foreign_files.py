@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from edited_reports import edit_report
-from small_experiment import ragtrial, small_experiment
+from small_experiment import Capture, ragtrial, small_experiment, succeeded
 from watched_commands import watched
 from worklists import QUESTIONS, write_drafts, write_work
 
@@ -105,9 +105,7 @@ COMMANDS: dict[str, tuple[int, ...]] = {
 
 
 @pytest.mark.parametrize("where", ["beside", "around", "inside"])
-def test_no_command_runs_contacts_or_leaves_what_somebody_else_packed(
-    foreign: Foreign, tmp_path: Path, where: str
-) -> None:
+def test_no_command_runs_contacts_or_leaves_what_is_foreign(foreign: Foreign, tmp_path: Path, where: str) -> None:
     cwd = {"beside": tmp_path / "here", "around": foreign.folder, "inside": foreign.report}[where]
     cwd.mkdir(exist_ok=True)
     shutil.copy(foreign.folder / "prompt_queries.json", cwd / "mine.json")
@@ -175,7 +173,7 @@ def test_a_worklist_leads_nowhere_that_is_not_below_its_folder(foreign: Foreign,
 
 
 def test_variables_in_the_config_of_a_report_are_read_only_for_a_named_config_that_has_them(
-    foreign: Foreign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    foreign: Foreign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """So are those of one's own, which has the same text."""
     edit_report(foreign.report, '   "primary_metric": "ndcg@3"', '   "primary_metric": "${STOLEN}"')
@@ -189,5 +187,4 @@ def test_variables_in_the_config_of_a_report_are_read_only_for_a_named_config_th
     monkeypatch.setenv("STOLEN", "ndcg@3")
     config.write_text(config.read_text().replace("primary_metric: ndcg@3", 'primary_metric: "${STOLEN}"'))
     monkeypatch.chdir(foreign.folder)
-    made = ragtrial(capsys, *rescore, tmp_path / "again", "--config", config)
-    assert made.code == 0, made.err
+    succeeded(capsys, *rescore, tmp_path / "again", "--config", config)

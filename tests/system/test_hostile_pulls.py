@@ -289,7 +289,7 @@ def test_a_hostile_entry_is_named_and_skipped_and_the_rest_is_fetched(
     assert not list(workspace.root.glob("*/.partial-*"))
 
 
-def test_nothing_is_left_beside_the_workspaces(
+def test_nothing_is_left_elsewhere(
     remotes: Path, outcomes: list[tuple[list[list[str]], list[str], float, float]]
 ) -> None:
     assert {path.name for path in remotes.iterdir()} == {str(number) for number in range(len(PULLS))}

@@ -80,11 +80,8 @@ def _in_postgres(url: str) -> set[str]:
 
 
 NAMES: Mapping[str, Callable[[str], set[str]]] = {
-    "milvus": _on_milvus,
-    "chroma": _on_chroma,
-    "qdrant": _on_qdrant,
-    "pgvector": _in_postgres,
-}
+    "milvus": _on_milvus, "chroma": _on_chroma, "qdrant": _on_qdrant, "pgvector": _in_postgres,
+}  # fmt: skip
 """The collections on a server, by the kind of store."""
 
 

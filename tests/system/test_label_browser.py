@@ -199,9 +199,7 @@ def test_hostile_text_is_shown_as_text(browser: Browser, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("width", [320, 420])
-def test_on_a_phone_nothing_is_wider_than_the_screen_and_the_grades_are_in_reach(
-    browser: Browser, page: LabelPage, width: int
-) -> None:
+def test_on_a_phone_the_grades_are_in_reach_and_nothing_is_wider(browser: Browser, page: LabelPage, width: int) -> None:
     with opened(browser, page, viewport={"width": width, "height": 700}) as seen:
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         box = seen.page.get_by_role("button", name="Grade 3").bounding_box()

@@ -9,7 +9,7 @@ import pytest
 
 from experiments import Experiment, write_experiment
 from ragtrial.pipeline.run import Run
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial
 
 OPEN = Path("/dev/fd")
 pytestmark = pytest.mark.skipif(not OPEN.exists(), reason="the system does not list the files that a process has open")
@@ -37,7 +37,7 @@ def test_each_chunking_of_a_sweep_keeps_no_file_open(tmp_path: Path) -> None:
     assert kept_open(sweep(tmp_path / "many", 12)) <= kept_open(sweep(tmp_path / "few", 2))
 
 
-def test_a_run_may_open_as_many_files_as_the_system_lets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_may_open_as_many_files_as_the_system_lets(tmp_path: Path, capsys: Capture) -> None:
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))

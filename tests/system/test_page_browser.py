@@ -133,9 +133,7 @@ def test_the_keyboard_is_enough(seen: Seen) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "background"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 26)")])
-def test_it_is_light_or_dark_as_the_system_is_until_one_chooses(
-    look: Look, file: Path, scheme: str, background: str
-) -> None:
+def test_it_is_light_or_dark_like_the_system_at_first(look: Look, file: Path, scheme: str, background: str) -> None:
     seen = look(file, color_scheme=scheme)
     colour = "getComputedStyle(document.body).backgroundColor"
     assert seen.page.evaluate(colour) == background

@@ -346,13 +346,10 @@ def explained(tmp_path: Path, tiny_model: Path, sparse_model: Path, late_model: 
             "sparse": {"kind": "sparse", "model": str(sparse_model), **tokens},
             "late": {"kind": "late", "model": str(late_model), **tokens},
             "wide": {
-                "kind": "expand",
-                "inputs": "dense",
-                "top_k": 3,
-                "templates": ["<b>text</b> on {query}"],
+                "kind": "expand", "inputs": "dense", "top_k": 3, "templates": ["<b>text</b> on {query}"],
                 "endpoint": {"model": "writer", "base_url": double.url},
             },
-        }
+        }  # fmt: skip
         embedder = {"kind": "sentence-transformer", "model": str(tiny_model), "device": "cpu"}
         experiment = write_experiment(tmp_path, DOCUMENTS, QUERIES, retrievers=entries, embedder=embedder)
         return run_experiment(experiment.config())
@@ -361,9 +358,7 @@ def explained(tmp_path: Path, tiny_model: Path, sparse_model: Path, late_model: 
 MARKS = ("the query's terms: ", "asked: ", "matches: ", "terms: ")
 
 
-def test_each_line_of_the_terminal_that_explains_a_query_is_on_the_page(
-    look: Look, explained: Report, tmp_path: Path
-) -> None:
+def test_each_line_that_explains_a_query_is_on_the_page(look: Look, explained: Report, tmp_path: Path) -> None:
     page = write_page(explained.folder, tmp_path / "page.html")
     for setting in explained.settings:
         shown = query_text(explained, "rye", load_query(explained, [setting], "rye"), 10_000)

@@ -157,7 +157,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 @pytest.mark.parametrize(
     "name", ["chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin", "link_lists.bin"]
 )
-def test_other_bytes_in_an_index_are_seen_before_chroma_opens_it(
+def test_other_bytes_in_an_index_are_seen_before_it_is_opened(
     large: Experiment, tmp_path: Path, name: str, fill: int
 ) -> None:
     """Chroma itself would end the process, or find nothing without a word."""

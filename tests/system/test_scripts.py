@@ -50,9 +50,7 @@ def test_nothing_of_a_script_is_left_behind(tmp_path: Path) -> None:
         ("import os; os.kill(os.getpid(), 9)", (-signal.SIGKILL, "", "")),
     ],
 )
-def test_a_forked_program_has_its_arguments_and_its_own_end(
-    code: str, expected: tuple[int, str, str], tmp_path: Path
-) -> None:
+def test_a_forked_program_has_arguments_and_an_end(code: str, expected: tuple[int, str, str], tmp_path: Path) -> None:
     ended = forked(code, "a", 1, folder=tmp_path)
     assert (ended.code, ended.out, ended.err) == expected
 

@@ -11,7 +11,7 @@ import pytest
 
 from experiments import Experiment, write_experiment
 from ragtrial import run_experiment
-from small_experiment import ragtrial
+from small_experiment import Capture, succeeded
 
 FUNCTION = {"kind": "custom", "function": "embedding:embed"}
 ENTRIES = {
@@ -48,9 +48,6 @@ def test_workspace_and_reports_have_the_users_umask(made: Experiment, umask: int
     } == {}
 
 
-def test_two_parts_that_search_one_index_are_searched_for_a_text(
-    made: Experiment, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = ragtrial(capsys, "search", made.file, "rye bread", "--setting", "both", "--json")
-    assert found.code == 0, found.err
+def test_two_parts_that_search_one_index_are_searched_for_a_text(made: Experiment, capsys: Capture) -> None:
+    found = succeeded(capsys, "search", made.file, "rye bread", "--setting", "both", "--json")
     assert found.json["hits"]

@@ -127,7 +127,7 @@ def goes_on(experiment: Experiment) -> list[str]:
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=["SIGINT", "SIGTERM"])
-def test_a_run_interrupted_while_it_embeds_keeps_every_batch(
+def test_embedding_keeps_every_batch(
     number: signal.Signals, experiment: Experiment, start: Callable[..., Command]
 ) -> None:
     hold(experiment, after=20)
@@ -143,7 +143,7 @@ def test_a_run_interrupted_while_it_embeds_keeps_every_batch(
     ("stage", "alone"),
     [(r"retrieval \(dense\) \(0 of 4 queries done\)", False), (r"latency \(dense\) \(0 of 4 queries done\)", True)],
 )
-def test_a_run_interrupted_while_it_searches_embeds_no_document_again(
+def test_a_search_is_taken_up_again(
     stage: str, alone: bool, experiment: Experiment, start: Callable[..., Command]
 ) -> None:
     hold(experiment, queries=True, alone=alone)
@@ -168,7 +168,7 @@ def test_a_run_that_does_not_stop_ends_at_the_second_signal_or_after_a_while(
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.004, 0.02, 0.05])
-def test_two_signals_one_after_the_other_are_told_once(
+def test_two_signals_in_a_row_are_told_once(
     pause: float, experiment: Experiment, start: Callable[..., Command]
 ) -> None:
     """Whenever the second one comes: while the first is handled, told, or while the process goes down."""

@@ -100,7 +100,7 @@ def test_what_a_finished_experiment_stands_on_is_used_also_where_nobody_had_to_r
 
 
 @pytest.mark.parametrize(("before", "now"), [("device=cpu", "device=cpu:0"), ("batch_size=32", "batch_size=2")])
-def test_latency_is_measured_again_on_another_device_of_a_reranker_or_in_other_batches(
+def test_latency_is_measured_again_for_other_devices_and_batches(
     tmp_path: Path, minilm_folder: Path, before: str, now: str
 ) -> None:
     model = write_tiny_cross_encoder(tmp_path / "cross", minilm_folder, seed=3)

@@ -179,12 +179,9 @@ def test_nothing_is_removed_while_another_run_is_at_work(experiment: Experiment)
 
 def test_nothing_of_the_users_is_touched(experiment: Experiment) -> None:
     kept = {
-        "notes/plan.txt": "mine",
-        "results/one/report.json": "{}",
-        "documents/notes.md": "mine",
-        "chunks/x/y": "mine",
+        "notes/plan.txt": "mine", "results/one/report.json": "{}", "documents/notes.md": "mine", "chunks/x/y": "mine",
         "vectors/mine.txt": "mine",
-    }
+    }  # fmt: skip
     write_files(experiment.workspace, kept)
     age(experiment, 100)
     upkeep = Upkeep(experiment.workspace)
@@ -245,7 +242,7 @@ def flip_a_vector(path: Path) -> None:
         ("vectors/*.sqlite", lambda path: path.write_bytes(b"no database, but long enough to be taken for one" * 9)),
     ],
 )
-def test_a_damaged_stage_is_found_and_removed_and_the_numbers_come_back(
+def test_a_damaged_stage_is_found_and_removed(
     experiment: Experiment, pattern: str, damage: Callable[[Path], Any]
 ) -> None:
     before = scores(run(experiment))
@@ -301,7 +298,7 @@ def test_the_workspace_is_the_one_of_the_environment_else_of_the_folder_else_of_
         ),
     ],
 )
-def test_a_removal_that_is_not_clear_is_refused(
+def test_an_unclear_removal_is_refused(
     experiment: Experiment, capsys: Capture, arguments: list[str], told: str
 ) -> None:
     assert command_line(["cache", "prune", str(experiment.workspace), *arguments]) == 2
@@ -394,7 +391,7 @@ def wide(tmp_path: Path) -> Experiment:
     )
 
 
-def test_a_full_disk_is_named_wherever_it_happens_and_leaves_nothing_half_written(
+def test_a_full_disk_is_named_and_leaves_nothing_half_written(
     tmp_path: Path, small_disk: Callable[[str], Path]
 ) -> None:
     experiment = wide(tmp_path)
@@ -428,9 +425,7 @@ def test_a_full_disk_is_named_wherever_it_happens_and_leaves_nothing_half_writte
     assert {name: score["mean"] for name, score in found.items()} == pytest.approx(control, abs=1e-12)
 
 
-def test_a_read_only_workspace_is_read_and_what_must_be_written_is_an_error_that_names_it(
-    tmp_path: Path, small_disk: Callable[[str], Path]
-) -> None:
+def test_a_read_only_workspace_is_read_and_a_write_names_it(tmp_path: Path, small_disk: Callable[[str], Path]) -> None:
     experiment = write_experiment(tmp_path / "first", store={"kind": "chroma"})
     disk = small_disk("size=50m")
     assert process(experiment, disk / "workspace").code == 0

@@ -44,9 +44,7 @@ def over(tmp_path: Path, means: list[float], spreads: list[float], metric: str =
         ([0.1, 0.1, 0.0], [0.05, 0.05, 0.0], "inconclusive"),
     ],
 )
-def test_the_verdict_over_data_sets_follows_the_interval(
-    tmp_path: Path, means: list[float], spreads: list[float], verdict: str
-) -> None:
+def test_the_verdict_is_the_interval_s(tmp_path: Path, means: list[float], spreads: list[float], verdict: str) -> None:
     part = over(tmp_path, means, spreads)
     assert part.verdict == verdict
     if 0.0 in spreads:  # identical there: nothing is known of how its difference varies

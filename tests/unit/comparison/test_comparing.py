@@ -218,9 +218,7 @@ def test_claims_from_few_skewed_differences_are_told_with_the_queries_that_would
         (300, 15, 3.5, "skewed"), (15, 15, 0.0, "few differences"),
     ],
 )  # fmt: skip
-def test_an_interval_has_the_caution_that_it_needs(
-    n: int, differing: int, skewness: float, caution: str | None
-) -> None:
+def test_an_interval_has_its_caution(n: int, differing: int, skewness: float, caution: str | None) -> None:
     evidence = Evidence(n, differing, 0.1, 0.2, None, None, skewness=skewness)
     assert evidence.caution == caution
     assert replace(evidence, low=None, high=None).caution is None
@@ -230,7 +228,7 @@ def test_an_interval_has_the_caution_that_it_needs(
     ("settings_", "queries", "baseline", "warned"),
     [(11, 60, None, True), (11, 61, None, False), (10, 60, None, False), (11, 60, "s0", False), (21, 30, None, True)],
 )
-def test_all_pairs_of_many_settings_on_few_questions_are_cautioned(
+def test_many_pairs_on_few_questions_are_cautioned(
     settings_: int, queries: int, baseline: str | None, warned: bool
 ) -> None:
     values = np.random.default_rng(0).random((settings_, queries))

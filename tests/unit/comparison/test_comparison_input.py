@@ -210,9 +210,7 @@ def test_a_setting_that_several_reports_have_is_no_baseline_by_itself(here: Path
         ([], {}, "no report is given; name one or more: a folder, a run id, or `latest`."),
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_refused_with_what_there_is(
-    references: list[str], asked: dict[str, str], message: str, here: Path
-) -> None:
+def test_what_is_missing_is_refused(references: list[str], asked: dict[str, str], message: str, here: Path) -> None:
     with pytest.raises(ComparisonError) as caught:
         input_of(references, **asked)  # type: ignore[arg-type]
     assert str(caught.value) == message
@@ -307,9 +305,7 @@ def test_a_metric_that_counts_for_no_query_is_left_out_unless_it_is_asked_for() 
         ({"metrics": ["ndcg@3", "rr@9"]}, ComparisonError, "main has no rr@9. All have: precision@1, precision@3, "),
     ],
 )
-def test_a_metric_that_there_is_not_is_refused(
-    asked: dict[str, str], error: type[InputError], message: str, here: Path
-) -> None:
+def test_an_unknown_metric_is_refused(asked: dict[str, str], error: type[InputError], message: str, here: Path) -> None:
     with pytest.raises(error) as caught:
         input_of(["main"], **asked)  # type: ignore[arg-type]
     assert str(caught.value).startswith(message)

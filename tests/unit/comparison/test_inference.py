@@ -106,9 +106,7 @@ def test_the_other_way_round_each_comparison_mirrors(family: Family) -> None:
     np.testing.assert_array_equal(left.claims, -right.claims)
 
 
-def test_a_seed_gives_the_same_numbers_in_blocks_of_any_size_and_beside_any_families(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_seed_gives_the_same_numbers_in_any_blocks_and_families(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
     family, other = of(rng.normal(0.2, 1, (4, 70))), of(rng.normal(0, 1, (9, 70)))
     alone = one(family)
@@ -122,9 +120,7 @@ def test_a_seed_gives_the_same_numbers_in_blocks_of_any_size_and_beside_any_fami
 
 
 @pytest.mark.parametrize("queries", [11, 70])
-def test_comparisons_over_unlike_queries_are_inferred_alike_in_blocks_of_any_size(
-    queries: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unlike_queries_are_inferred_alike_in_blocks_of_any_size(queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
     columns = rng.normal(0.2, 1, (6, queries))
     columns[0, 2] = np.nan
@@ -183,7 +179,7 @@ def test_the_skewness_is_that_of_scipy_over_the_queries_that_count(seed: int) ->
 
 
 @pytest.mark.parametrize(("values_at_once", "blocks"), [(1, 7), (100, 4)])
-def test_how_many_comparisons_are_looked_at_at_once_changes_no_number(
+def test_the_size_of_blocks_changes_no_number(
     values_at_once: int, blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     family = Family(np.random.default_rng(5).random((8, 40)), against_first(7))

@@ -28,12 +28,9 @@ from ragtrial.views.sections.queries_view import differences_line, differences_t
 from scored_runs import scored_report
 
 LABELS = {
-    "up": {"a": 3, "b": 1, "n": 0},
-    "down": {"a": 3, "b": 1, "n": 0},
-    "far": {"a": 2},
-    "same": {"a": 1},
+    "up": {"a": 3, "b": 1, "n": 0}, "down": {"a": 3, "b": 1, "n": 0}, "far": {"a": 2}, "same": {"a": 1},
     "lost": {"a": 1},
-}
+}  # fmt: skip
 RUNS = {
     "old": {"up": "n x a", "down": "a b n", "far": "a", "same": "a", "lost": "x y"},
     "new": {"up": "a b y", "down": "b n a", "far": "x a", "same": "a", "lost": "z"},
@@ -79,11 +76,9 @@ def test_what_all_settings_fail_and_what_none_separates_is_listed(scored: Report
     assert ([(one.id, one.value) for one in found.equal], found.equal_count) == ([("same", 1.0)], 1)
     assert (found.settings, found.queries) == (2, 5)
     assert shared_lines(found) == [
-        "Queries that fail with all settings (ndcg@3): 1 of 5",
-        "  lost",
-        "Queries on which all settings score the same: 1 more",
-        "  1.000  same",
-    ]
+        "Queries that fail with all settings (ndcg@3): 1 of 5", "  lost",
+        "Queries on which all settings score the same: 1 more", "  1.000  same",
+    ]  # fmt: skip
 
 
 REASONS = {
@@ -213,7 +208,7 @@ def test_a_file_of_a_part_that_lacks_the_query_is_damaged(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("place", "rank"), [((5, 15), 2), ((6, 9), 1), ((12, 20), 2), ((15, 20), None), ((None, None), 1)]
 )
-def test_a_chunk_has_its_own_rank_in_a_part_or_that_of_the_first_that_overlaps_it(
+def test_a_chunk_has_its_own_rank_or_the_first_that_overlaps(
     place: tuple[int | None, int | None], rank: int | None
 ) -> None:
     row = {"docs": ["a", "a", "b"], "starts": [0, 5, 0], "ends": [10, 15, 99]}

@@ -19,7 +19,7 @@ from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.errors import ComparisonError
 from ragtrial.report.model import Report
 from ragtrial.report.schema import FailurePart, JudgmentPart, QueryPart, SpanPart
-from small_experiment import ragtrial
+from small_experiment import Capture, succeeded
 
 VALUES = {"a": [0.5, 0.25, 0.125, 1.0]}
 AGAIN = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing)"
@@ -127,13 +127,10 @@ def spanned(*places: tuple[int, int]) -> dict[str, list[JudgmentPart]]:
 @pytest.mark.parametrize(
     ("place", "documents", "unit", "is_refused"),
     [
-        ((4, 9), "d", "span", False),
-        ((5, 10), "d", "span", True),
-        ((5, 10), "e", "span", False),
-        ((5, 11), "e", "span", True),
-        ((5, 10), "d", "document", False),
+        ((4, 9), "d", "span", False), ((5, 10), "d", "span", True), ((5, 10), "e", "span", False),
+        ((5, 11), "e", "span", True), ((5, 10), "d", "document", False),
     ],
-)
+)  # fmt: skip
 def test_passages_must_stand_in_the_same_place_or_in_other_documents_be_as_long(
     place: tuple[int, int], documents: str, unit: str, is_refused: bool
 ) -> None:
@@ -264,15 +261,14 @@ def test_other_documents_under_equal_labels_are_a_warning(here: Path) -> None:
 
 
 @pytest.fixture
-def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Path:
     """Reports of `ragtrial score`: plain, deeper and condensed, of the runs one and two."""
     monkeypatch.chdir(tmp_path)
     Path("qrels").write_text("q1 0 a 2\nq1 0 b 1\nq2 0 a 1\nq2 0 c 0\n")
     Path("one").write_text("q1 Q0 a 1 9 x\nq1 Q0 b 2 8 x\nq2 Q0 c 1 9 x\nq2 Q0 a 2 8 x\n")
     Path("two").write_text("q1 Q0 d 1 9 x\nq1 Q0 a 2 8 x\nq2 Q0 a 1 9 x\nq2 Q0 b 2 8 x\n")
     for name, options in (("plain", ()), ("cut", ("--depth", "1")), ("condensed", ("--judged-only",))):
-        made = ragtrial(capsys, "score", "qrels", "one", "two", "--metrics", "ndcg@2,ap", *options, "-o", name)
-        assert made.code == 0, made.err
+        succeeded(capsys, "score", "qrels", "one", "two", "--metrics", "ndcg@2,ap", *options, "-o", name)
     return tmp_path
 
 
@@ -286,7 +282,7 @@ def test_runs_that_were_scored_by_other_rules_are_refused(scored: Path) -> None:
 
 
 def test_a_run_and_what_was_scored_by_its_labels_are_compared_over_documents_that_are_not_known(
-    scored: Path, capsys: pytest.CaptureFixture[str]
+    scored: Path, capsys: Capture
 ) -> None:
     queries = [
         QueryPart(id="q1", text="first", tags=["t"], **judged(("a", 2), ("b", 1))),

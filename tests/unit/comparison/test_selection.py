@@ -137,7 +137,7 @@ def test_queries_that_do_not_count_for_a_setting_are_left_out_for_all() -> None:
         ({"one": [], "two": []}, None, "no query counts for all settings: nothing to choose by"),
     ],
 )
-def test_where_nothing_can_be_corrected_it_says_why(
+def test_nothing_to_correct_is_explained(
     scores: dict[str, list[float | None]], setting: str | None, sentence: str
 ) -> None:
     part = winner_of(contest_between(scores))

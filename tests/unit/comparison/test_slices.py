@@ -80,9 +80,7 @@ def test_under_unit_span_each_labelled_passage_counts() -> None:
         ([1, 1, 4, 9], {"1": [0, 1], "4 and more": [2, 3]}),
     ],
 )
-def test_four_and_more_are_parted_at_their_median_where_they_are_most(
-    counts: list[int], expected: dict[str, list[int]]
-) -> None:
+def test_four_and_more_are_parted_at_their_median(counts: list[int], expected: dict[str, list[int]]) -> None:
     queries = [query_of(place, relevant=labels(*[1] * count)) for place, count in enumerate(counts)]
     assert members(between(queries), "relevant documents") == expected
 

@@ -91,9 +91,7 @@ def brute_force(
 
 @settings(max_examples=25)
 @given(st.sets(st.tuples(st.sampled_from("xy"), st.integers(1, 3), st.integers(1, 3)), min_size=1), st.integers(0, 99))
-def test_whatever_combinations_are_missing_only_matched_pairs_count(
-    chosen: set[tuple[str, int, int]], seed: int
-) -> None:
+def test_whatever_is_missing_only_matched_pairs_count(chosen: set[tuple[str, int, int]], seed: int) -> None:
     cells = [(entry, {"a": a, "b": b}) for entry, a, b in sorted(chosen)]
     values = np.random.default_rng(seed).random((len(cells), 3))
     made = [swept(entry, levels, one) for (entry, levels), one in zip(cells, values, strict=True)]
@@ -146,15 +144,8 @@ def test_what_only_rounding_keeps_from_nothing_is_identical() -> None:
     titles = [f"effect on {METRIC}", "from", "to", "pairs", "mean", "difference", "interval", "p"]
     assert effect_table(found).cells[0][:8] == titles
     assert effect_table(found).cells[-1][1:] == [
-        "1",
-        "2",
-        "3",
-        f"{base.mean() + 1.1 / 3:.3f}",
-        "0.000",
-        "-",
-        "-",
-        "0 of 20 queries differ",
-    ]
+        "1", "2", "3", f"{base.mean() + 1.1 / 3:.3f}", "0.000", "-", "-", "0 of 20 queries differ",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

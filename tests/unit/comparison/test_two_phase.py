@@ -47,9 +47,7 @@ def test_estimate_and_variance_are_those_of_the_intercept_of_a_regression_on_the
 
 
 @given(seeds, st.sampled_from([0.3, 0.9]), st.sampled_from([20, 200]))
-def test_degrees_of_freedom_are_satterthwaites_of_both_variances_by_whole_matrices(
-    seed: int, rho: float, more: int
-) -> None:
+def test_degrees_of_freedom_are_satterthwaites_by_whole_matrices(seed: int, rho: float, more: int) -> None:
     sample = drawn(seed, people=12, rho=rho, more=more)
     found, known = inferred(sample), ~np.isnan(sample.people[0])
     y, f, n = sample.people[0, known], sample.judge[0], int(known.sum())
@@ -92,9 +90,7 @@ def test_corrected_p_is_at_most_the_level_exactly_where_the_interval_leaves_out_
         (lambda y: np.where(PLACES < 20, y + np.sin(PLACES), np.nan), Basis.NOT_JUDGED),
     ],
 )  # fmt: skip
-def test_where_a_judge_says_too_little_the_interval_is_students_from_people_alone(
-    judge: Callable[[Scores], Scores], basis: Basis
-) -> None:
+def test_a_judge_that_says_too_little_leaves_people_s_interval(judge: Callable[[Scores], Scores], basis: Basis) -> None:
     everywhere = np.random.default_rng(3).standard_normal((1, 100))
     y = np.where(np.arange(100) < 20, everywhere, np.nan)
     found = inferred(TwoPhaseSample(y, judge(everywhere)))

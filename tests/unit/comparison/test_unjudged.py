@@ -111,9 +111,7 @@ def test_hits_below_those_that_report_json_shows_count(tmp_path: Path) -> None:
         (None, -1.0, 1.0, None),
     ],
 )
-def test_a_verdict_depends_on_what_could_undo_it(
-    verdict: Verdict | None, low: float, high: float, expected: bool | None
-) -> None:
+def test_a_verdict_depends_on_hits(verdict: Verdict | None, low: float, high: float, expected: bool | None) -> None:
     assert depends_on_unjudged(verdict, low, high, 0.02) is expected
 
 

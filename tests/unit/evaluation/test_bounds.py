@@ -73,7 +73,7 @@ def labelled(case: Scenario, more: Sequence[Mapping[str, int]]) -> Scenario:
 @pytest.mark.slow
 @settings(max_examples=150)
 @given(drawn=partly_judged(), metrics=metrics_with_bounds(), pooled=st.booleans(), threshold=st.integers(-1, 3))
-def test_the_bounds_are_the_extremes_over_all_labellings(
+def test_bounds_are_the_extremes(
     drawn: tuple[Scenario, int], metrics: list[Metric], pooled: bool, threshold: int
 ) -> None:
     case, grade = drawn
@@ -117,9 +117,7 @@ def test_in_long_rankings_the_extremes_lie_where_the_highest_or_the_lowest_hits_
 
 
 @given(case=scenarios(grades=st.sampled_from((-1, 0, 2))), metrics=metrics_with_bounds())
-def test_where_every_hit_is_judged_both_ends_are_the_score_to_the_last_bit(
-    case: Scenario, metrics: list[Metric]
-) -> None:
+def test_where_every_hit_is_judged_both_ends_are_the_score(case: Scenario, metrics: list[Metric]) -> None:
     judged = replace(case, labels=tuple({**dict.fromkeys(DOCUMENTS, 0), **labels} for labels in case.labels))
     graded = judged.graded()
     for metric in metrics:

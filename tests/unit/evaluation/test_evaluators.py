@@ -85,9 +85,7 @@ def test_the_share_of_judged_hits_keeps_its_value_where_nothing_is_relevant() ->
 
 @pytest.mark.parametrize("no_relevant", ["skip", "zero"])
 @given(case=scenarios())
-def test_a_mean_is_the_mean_of_the_values_that_are_shown_and_n_their_number(
-    no_relevant: NoRelevant, case: Scenario
-) -> None:
+def test_a_mean_is_of_the_values_that_are_shown_and_n_their_number(no_relevant: NoRelevant, case: Scenario) -> None:
     graded = case.graded()
     for evaluation in evaluate(ALL, graded, no_relevant).values():
         shown = [value for index in range(len(case)) if (value := evaluation.of(index)) is not None]

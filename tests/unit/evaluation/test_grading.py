@@ -42,9 +42,7 @@ def test_a_document_judged_more_than_once_has_its_highest_grade_at_its_first_pla
     ("grades", "relevant", "best"),
     [([], 0, 0), ([0, 0], 0, 0), ([-1, -2], 0, 0), ([-1, 0, 1], 1, 1), ([3, 1, 3], 3, 3)],
 )
-def test_zero_and_negative_grades_are_judged_but_neither_relevant_nor_gain(
-    grades: list[int], relevant: int, best: int
-) -> None:
+def test_zero_and_negative_grades_are_judged_and_not_relevant(grades: list[int], relevant: int, best: int) -> None:
     labels = query("q", *((f"d{index}", value) for index, value in enumerate(grades)))
     graded = grade(from_rows([[]]), [], [labels], depth=1)
     assert graded.relevant_counts.tolist() == [relevant]

@@ -9,9 +9,7 @@ import pytest
 from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.evaluation.metrics.cards import card, card_text
 from scenarios import example
-from small_experiment import ragtrial
-
-Capture = pytest.CaptureFixture[str]
+from small_experiment import Capture, ragtrial
 
 CARD = """\
 capped_ap(rel=2)@5 (order_aware)

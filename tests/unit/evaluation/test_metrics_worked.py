@@ -79,11 +79,8 @@ WORKED: list[tuple[Labels, Rows]] = [
     (
         {"zero": 0, "bad": -2, "a": 2},
         [
-            ("precision@2", "zero a", 1 / 2),
-            ("judged@3", "bad x zero", 2 / 3),
-            ("dcg@3", "bad x a", 2 / 2),
-            ("ndcg@3", "bad x a", 1 / 2),
-            ("recall@3", "bad a", 1),
+            ("precision@2", "zero a", 1 / 2), ("judged@3", "bad x zero", 2 / 3), ("dcg@3", "bad x a", 2 / 2),
+            ("ndcg@3", "bad x a", 1 / 2), ("recall@3", "bad a", 1),
         ],
     ),
     (
@@ -134,7 +131,7 @@ WORKED: list[tuple[Labels, Rows]] = [
             ("dcg(gain=exp,3=1)", "three two", 1 + 3 / log2(3)),
         ],
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -153,9 +153,7 @@ def test_character_metrics_are_those_of_sets_of_characters(case: SpanScenario, k
 
 
 @given(case=span_scenarios(), threshold=st.integers(1, 3))
-def test_the_published_ceiling_takes_in_chunks_that_touch_and_what_no_chunk_has(
-    case: SpanScenario, threshold: int
-) -> None:
+def test_the_published_ceiling_has_chunks_that_touch_and_gaps(case: SpanScenario, threshold: int) -> None:
     """The union of the chunks that begin no later than a passage ends, and end no earlier than it begins."""
     ceilings = values("span_precision_ceiling(touching=true)", case.graded(threshold))
     for query, labels in enumerate(case.labels):
@@ -202,9 +200,7 @@ def test_a_query_scores_the_same_whatever_is_scored_beside_it(case: SpanScenario
     ranking=st.permutations(range(6)), judged=st.permutations(range(6)), grades=st.lists(st.integers(0, 3), max_size=5),
     k=st.integers(1, 9),
 )  # fmt: skip
-def test_passages_that_are_whole_chunks_score_as_documents(
-    ranking: list[int], judged: list[int], grades: list[int], k: int
-) -> None:
+def test_whole_chunks_score_as_documents(ranking: list[int], judged: list[int], grades: list[int], k: int) -> None:
     """Every chunk is a document of its own here: finding the passage is finding the document."""
     chunks = [(number, 0, 10) for number in range(6)]
     labels = [Label(((number, 0, 10),), grade) for number, grade in zip(judged, grades, strict=False)]

@@ -59,12 +59,9 @@ def tied_runs(draw: st.DrawFn) -> tuple[Scenario, list[int]]:
 def transformations(depth: int) -> tuple[Transformation, ...]:
     """What may be done to rankings before they are scored."""
     return (
-        lambda graded: graded,
-        lambda graded: graded.cut(depth),
-        lambda graded: graded.condensed,
-        lambda graded: graded.cut(depth).condensed,
-        lambda graded: graded.condensed.cut(depth),
-    )
+        lambda graded: graded, lambda graded: graded.cut(depth), lambda graded: graded.condensed,
+        lambda graded: graded.cut(depth).condensed, lambda graded: graded.condensed.cut(depth),
+    )  # fmt: skip
 
 
 @pytest.mark.slow

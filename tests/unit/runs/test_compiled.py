@@ -194,7 +194,7 @@ VALUES = st.sampled_from([0.0, -0.0, 1.5, -2.0, -1e300, math.inf, -math.inf]) | 
     duplicates=st.sampled_from(["error", "first"]),
     values=st.sampled_from(["scores", "ranks", "none"]),
 )
-def test_runs_in_memory_are_joined_as_in_python(
+def test_runs_in_memory_join_alike(
     rows: list[tuple[int, int, float]], order: Any, duplicates: Any, values: str
 ) -> None:
     rows = sorted(rows, key=lambda row: row[0])
@@ -266,9 +266,7 @@ def test_scores_are_the_doubles_that_python_reads_bit_for_bit() -> None:
 
 
 @pytest.mark.slow
-def test_a_library_of_other_sources_is_not_used_and_the_log_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_library_of_other_sources_is_logged_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for source in building.sources():
         shutil.copy(source, tmp_path)
     target = tmp_path / building.NAME
@@ -321,13 +319,11 @@ def test_no_bytes_make_the_compiled_code_read_or_write_beyond_its_memory(tmp_pat
     ran = subprocess.run(
         [sys.executable, str(program), str(target), str(tmp_path), "400"],
         env={
-            "PATH": "/usr/bin:/bin",
-            "LD_PRELOAD": sanitizers(),
-            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",
+            "PATH": "/usr/bin:/bin", "LD_PRELOAD": sanitizers(), "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",
             "PYTHONPATH": str(Path(compiled.__file__).parents[3]),
         },
         capture_output=True,
         text=True,
         check=False,
-    )
+    )  # fmt: skip
     assert (ran.returncode, ran.stdout.strip()) == (0, "400 rounds"), ran.stderr[-4000:]

@@ -57,7 +57,7 @@ KNOWN: list[tuple[Kind, str, str, Form]] = [
 
 @pytest.mark.parametrize(("kind", "name", "content", "form"), KNOWN)
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_form_is_known_by_its_first_lines_plain_and_packed(
+def test_a_form_is_known_by_its_lines(
     tmp_path: Path, kind: Kind, name: str, content: str, form: Form, packed: bool
 ) -> None:
     if packed and form not in ("labels", "parquet"):
@@ -88,9 +88,7 @@ def test_every_form_is_known_by_some_file() -> None:
         ("run", "q1 Q0 d1 1 0.5 tag\n" * 10_000, "trec"),
     ],
 )
-def test_lines_unlike_the_most_are_left_to_the_reader_that_names_them(
-    tmp_path: Path, kind: Kind, content: str, form: str
-) -> None:
+def test_lines_unlike_the_most_are_left_to_the_reader(tmp_path: Path, kind: Kind, content: str, form: str) -> None:
     write_files(tmp_path, {"a": content})
     assert guess(tmp_path / "a", kind) == form
 
@@ -113,9 +111,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("kind", "content", "seen"), REFUSED)
-def test_what_looks_like_no_form_is_refused_with_what_was_seen(
-    tmp_path: Path, kind: Kind, content: str, seen: str
-) -> None:
+def test_what_looks_like_no_form_is_refused_as_seen(tmp_path: Path, kind: Kind, content: str, seen: str) -> None:
     write_files(tmp_path, {"a": content})
     with pytest.raises(LabelsError if kind == "qrels" else RunFileError) as caught:
         guess(tmp_path / "a", kind)
@@ -129,14 +125,9 @@ def test_what_looks_like_no_form_is_refused_with_what_was_seen(
 
 
 SCORED = [
-    ("1 7 95\n1 8 80\n", "95"),
-    ("1\t7\t95\n2\t8\t80\n", "95"),
-    ("1 7 3\n1 8 2\n1 9 1\n2 7 1\n", "3"),
-    ("1 7 5\n1 8 5\n", "5"),
-    ("q1 d1 0.5\n", "0.5"),
-    ("q1 d1 1\nq1 d2 -2e-3\n", "-2e-3"),
-    ("q1 d1 high\n", "high"),
-]
+    ("1 7 95\n1 8 80\n", "95"), ("1\t7\t95\n2\t8\t80\n", "95"), ("1 7 3\n1 8 2\n1 9 1\n2 7 1\n", "3"),
+    ("1 7 5\n1 8 5\n", "5"), ("q1 d1 0.5\n", "0.5"), ("q1 d1 1\nq1 d2 -2e-3\n", "-2e-3"), ("q1 d1 high\n", "high"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("content", "value"), SCORED)

@@ -42,9 +42,7 @@ def test_a_run_of_objects_is_read_as_written(
 
 
 @given(judgments)
-def test_qrels_of_objects_are_read_as_written(
-    tmp_path_factory: pytest.TempPathFactory, qrels: dict[str, dict[str, int]]
-) -> None:
+def test_qrels_objects_are_read(tmp_path_factory: pytest.TempPathFactory, qrels: dict[str, dict[str, int]]) -> None:
     path = tmp_path_factory.mktemp("json") / "a.json"
     path.write_text(json.dumps(qrels), encoding="utf-8")
     assert qrels_rows(read_qrels(path, form="json")) == qrels == qrels_rows(read_qrels(qrels))

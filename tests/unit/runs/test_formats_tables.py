@@ -229,7 +229,7 @@ def test_what_is_no_table_of_rows_is_refused() -> None:
 
 
 @given(st.lists(st.tuples(ids, ids, scores), min_size=1, max_size=12))
-def test_a_parquet_file_says_what_its_table_says(
+def test_parquet_says_what_its_table_does(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, float]]
 ) -> None:
     path = tmp_path_factory.mktemp("parquet") / "mine.parquet"
@@ -264,9 +264,7 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
         assert line.endswith(".")
 
 
-def test_without_its_package_a_parquet_file_is_refused_with_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_package_parquet_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(RunFileError) as caught:

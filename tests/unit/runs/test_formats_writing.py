@@ -55,9 +55,7 @@ def orders(run: Run) -> dict[str, list[str]]:
 
 
 @given(ranked_runs())
-def test_trec_eval_finds_every_document_at_the_rank_that_we_gave_it(
-    tmp_path_factory: pytest.TempPathFactory, run: Run
-) -> None:
+def test_trec_eval_finds_every_document_at_our_rank(tmp_path_factory: pytest.TempPathFactory, run: Run) -> None:
     path = tmp_path_factory.mktemp("trec") / "run.txt"
     how = write_trec_run(path, run)
     with path.open(encoding="utf-8", newline="\n") as file:
@@ -126,9 +124,7 @@ grades = st.integers(-1_000_000, 1_000_000)
 
 
 @given(st.dictionaries(names, st.dictionaries(names, grades, min_size=1), min_size=1, max_size=5))
-def test_qrels_that_were_written_are_read_as_they_were(
-    tmp_path_factory: pytest.TempPathFactory, judged: dict[str, dict[str, int]]
-) -> None:
+def test_written_qrels_are_read(tmp_path_factory: pytest.TempPathFactory, judged: dict[str, dict[str, int]]) -> None:
     path = tmp_path_factory.mktemp("trec") / "qrels.txt"
     write_trec_qrels(path, read_qrels(judged))
     with path.open(encoding="utf-8", newline="\n") as file:

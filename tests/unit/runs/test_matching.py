@@ -43,19 +43,11 @@ def refusal(file: Path, content: bytes, **options: Any) -> list[str]:
 def test_every_column_of_a_small_run_is_as_worked_out_by_hand(file: Path) -> None:
     hits = read(file, ROWS)
     assert columns_of(hits) == {
-        "starts": ("<i8", [0, 2, 3, 3]),
-        "ranks": ("<i4", [2, 3, 1]),
-        "judgments": ("<i8", [2, 0, 3]),
-        "tie_first": ("<i4", [2, 2, 1]),
-        "tie_last": ("<i4", [3, 3, 1]),
-        "lengths": ("<i8", [3, 1, 0]),
-        "tied": ("|b1", [True, False, False]),
-        "contradicted": ("|b1", [False, False, False]),
-        "rows": 5,
-        "duplicates": 0,
-        "unknown": 1,
-        "unknown_names": ("q9",),
-    }
+        "starts": ("<i8", [0, 2, 3, 3]), "ranks": ("<i4", [2, 3, 1]), "judgments": ("<i8", [2, 0, 3]),
+        "tie_first": ("<i4", [2, 2, 1]), "tie_last": ("<i4", [3, 3, 1]), "lengths": ("<i8", [3, 1, 0]),
+        "tied": ("|b1", [True, False, False]), "contradicted": ("|b1", [False, False, False]), "rows": 5,
+        "duplicates": 0, "unknown": 1, "unknown_names": ("q9",),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

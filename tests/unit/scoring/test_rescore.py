@@ -17,7 +17,7 @@ from ragtrial.report.model import Report, load_report
 from ragtrial.report.rows import read_rows
 from ragtrial.scoring.rescore import DocumentsNotFoundError, rescore
 from scored_runs import scored_report
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial, succeeded
 
 SMOOTH = QUERIES[2]
 NEW_LABELS: list[dict[str, Any]] = [
@@ -179,9 +179,7 @@ def test_without_the_documents_labels_with_passages_are_refused_and_it_is_said_w
         rescore(moved, labels, config_file=config)
 
 
-def test_places_that_the_report_has_are_scored_without_documents_but_for_what_other_chunks_allow(
-    tmp_path: Path,
-) -> None:
+def test_known_places_are_scored_without_documents_but_for_other_chunks(tmp_path: Path) -> None:
     queries = [{**QUERIES[1], "relevant_docs": [{"doc": "storage.txt", "quote": "Soup keeps for three days"}]}]
     made = write_experiment(tmp_path, queries=queries, evaluators=SPANS)
     parent = run_experiment(made.config())
@@ -264,13 +262,12 @@ def test_what_would_need_another_run_is_refused(tmp_path: Path, override: str) -
 
 
 def test_the_new_report_names_its_parent_keeps_its_costs_and_stands_beside_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = write_experiment(tmp_path, latency=True)
     parent = run_experiment(made.config())
     monkeypatch.chdir(tmp_path)
-    outcome = ragtrial(capsys, "rescore", "latest", "--metrics", "rr@2", "--json")
-    assert outcome.code == 0, outcome.err
+    outcome = succeeded(capsys, "rescore", "latest", "--metrics", "rr@2", "--json")
     assert outcome.json["parent"] == parent.run_id
     again = load_report("latest")
     assert again.run_id == outcome.json["run_id"] != parent.run_id

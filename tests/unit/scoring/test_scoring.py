@@ -64,9 +64,7 @@ def written(folder: Path, qrels: Grades, run: Table, order: list[int]) -> tuple[
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(judgments(), runs(), st.integers(1, 3), st.permutations(range(60)))
-def test_files_scored_as_trec_eval_does_have_its_numbers(
-    tmp_path: Path, qrels: Grades, run: Table, level: int, order: list[int]
-) -> None:
+def test_files_as_trec_eval_does(tmp_path: Path, qrels: Grades, run: Table, level: int, order: list[int]) -> None:
     paths = written(tmp_path, qrels, run, order)
     theirs = pytrec_eval.RelevanceEvaluator(qrels, {name.replace("_5", ".5") for name in SAME}, level).evaluate(run)
     scored = score(*paths, list(SAME), trec_compat=True, relevance_threshold=level).runs[0]
@@ -81,9 +79,7 @@ def test_files_scored_as_trec_eval_does_have_its_numbers(
 @pytest.mark.slow
 @given(judgments(0), runs(), st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_form_of_one_run_has_the_same_scores(
-    tmp_path: Path, qrels: Grades, run: Table, data: st.DataObject
-) -> None:
+def test_every_form_of_a_run_scores_alike(tmp_path: Path, qrels: Grades, run: Table, data: st.DataObject) -> None:
     metrics = ["ndcg@5", "ap", "rr", "bpref", "judged@3"]
     expected = score(qrels, run, metrics).runs[0]
     rows = [(query, doc, value) for query, row in run.items() for doc, value in row.items()]
