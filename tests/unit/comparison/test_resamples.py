@@ -71,16 +71,21 @@ def by_loops(family: Family, procedure: Procedure) -> Bounds:
         drawn.append(row)
     columns = [[value for value in column if not math.isnan(value)] for column in zip(*drawn, strict=True)]
     own = [critical(column, procedure.level) for column in columns]
+    dense = [sum(abs(sum(cluster)) > 1e-12 for cluster in one) >= 0.2 * sum(map(bool, one)) for one in grouped]
+    second = min(sorted(value for value, is_dense in zip(own, dense, strict=True) if is_dense)[-2:])
+    weights = [max(value, min(second, 2.0 * value)) if is_dense else value
+               for value, is_dense in zip(own, dense, strict=True)]  # fmt: skip
     ratios = [
         max(known)
         for row in drawn
-        if (known := [value / limit for value, limit in zip(row, own, strict=True) if not math.isnan(value)])
+        if (known := [value / weight for value, weight in zip(row, weights, strict=True) if not math.isnan(value)])
     ]
-    factor = max(1.0, critical(ratios, procedure.level))
+    limit = critical(ratios, procedure.level)
+    ratios, factor = [ratio / min(limit, 1.0) for ratio in ratios], max(1.0, limit)
     observed = [studentised(one, 0.0) for one in grouped]
     p = [share(value, column) for value, column in zip(observed, columns, strict=True)]
-    corrected = [share(value / limit, ratios) for value, limit in zip(observed, own, strict=True)]
-    return Bounds(np.array(p), np.maximum(p, corrected), np.array(own) * factor)
+    corrected = [share(value / weight, ratios) for value, weight in zip(observed, weights, strict=True)]
+    return Bounds(np.array(p), np.maximum(p, corrected), np.array(weights) * factor)
 
 
 def skewed(rng: np.random.Generator, comparisons: int, queries: int) -> Floats:
@@ -90,7 +95,7 @@ def skewed(rng: np.random.Generator, comparisons: int, queries: int) -> Floats:
 @pytest.mark.parametrize("kind", ["one", "several", "few differences", "not the same queries", "clusters", "hits"])
 def test_the_bounds_are_those_of_plain_loops(kind: str) -> None:
     rng, procedure = np.random.default_rng(11), Procedure(level=0.1, flips=199)
-    differences = skewed(rng, 1 if kind == "one" else 4, 30)
+    differences = skewed(rng, 1 if kind == "one" else 4, 60 if kind == "few differences" else 30)
     clusters = None
     if kind == "few differences":
         differences[2] *= np.cumsum(differences[2] != 0) <= LEAST_DIFFERENCES
@@ -172,6 +177,20 @@ def test_skewed_differences_have_a_larger_critical_value_and_symmetric_ones_that
     assert inferred(Family(dense - dense.mean())).criticals[0] > 3
 
 
+def test_one_that_lacks_the_skewness_of_the_others_has_their_critical_value_up_to_a_limit() -> None:
+    """Comparisons in which fewer than a fifth of the queries differ keep their own."""
+    rng = np.random.default_rng(7)
+    even = rng.standard_normal((1, 60))
+    skewed_, more_skewed = rng.lognormal(0, 1, (3, 60)), rng.lognormal(0, 5, (3, 60))
+    dense, sparse, far = (
+        bounds_of(Family(np.vstack([one, others])), Procedure()).criticals
+        for one, others in ((even, skewed_), (even * (np.arange(60) < 11), skewed_), (even, more_skewed))
+    )
+    assert dense[0] == pytest.approx(np.sort(dense)[-2])
+    assert sparse[0] < 0.9 * dense[0]
+    assert far[0] < 0.9 * far[1:].min()
+
+
 def test_a_skewed_comparison_does_not_widen_the_others() -> None:
     rng = np.random.default_rng(6)
     dense = rng.standard_normal((5, 60))
@@ -181,14 +200,18 @@ def test_a_skewed_comparison_does_not_widen_the_others() -> None:
     np.testing.assert_allclose(beside[:5], alone, rtol=0.08)
 
 
-@pytest.mark.parametrize("block", [50, 700])
-def test_blocks_of_draws_and_of_comparisons_change_no_number(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("block", "kept", "dense"), [(50, 100, 0.2), (700, 2, 2.0)])
+def test_blocks_of_draws_and_of_comparisons_change_no_number(
+    block: int, kept: int, dense: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of comparisons that are not kept at once, none takes the value of another one."""
+    monkeypatch.setattr(resamples, "_DENSE", dense)
     rng = np.random.default_rng(8)
     columns = skewed(rng, 7, 50)
     families_ = [Family(columns, against_first(6)), Family(columns[:, ::-1])]
     whole = infer(families_, QUICK)
     monkeypatch.setattr(resamples, "_BLOCK_VALUES", block)
-    monkeypatch.setattr(resamples, "_KEPT_VALUES", 2 * QUICK.flips)
+    monkeypatch.setattr(resamples, "_KEPT_VALUES", kept * QUICK.flips)
     for left, right in zip(whole, infer(families_, QUICK), strict=True):
         for name in NUMBERS:
             np.testing.assert_allclose(getattr(left, name), getattr(right, name), rtol=1e-6, err_msg=name)

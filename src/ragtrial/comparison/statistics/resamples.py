@@ -17,6 +17,12 @@ from ragtrial.evaluation.grading import Scores
 _MANY = 40
 """With this many differences every resample has at least LEAST_DIFFERENCES of them."""
 
+_DENSE = 0.2
+"""If at least this share of the clusters differs, the skewness of the differences decides the critical value."""
+
+_MOST_RAISED = 2.0
+"""No comparison's critical value is raised by a larger factor because of another one."""
+
 _BLOCK_VALUES = 2_000_000
 """The number of counts that are drawn at once."""
 
@@ -42,6 +48,11 @@ def resampled(samples: Sequence[Sample], procedure: Procedure) -> list[Bounds]:
     a statistic to it in each resample. So each interval misses equally often, and the sparsest comparison does not
     widen all (balanced simultaneous confidence sets; Beran 1988). A comparison whose differences are all equal has the
     critical value 0 here.
+
+    A sample that by chance lacks the few large differences has little skewness, and a critical value that is too small.
+    The comparisons of a family have much in common, so the second largest value of the dense ones (_DENSE) is the least
+    of each of them, but never more than _MOST_RAISED times its own. The second largest, so that a single skewed one
+    does not widen the others. In a family that is too large to be kept, it is the second largest so far.
     """
     families = [_Resamples(sample, procedure) for sample in samples]
     pieces = [(family, rows) for family in families for rows in family.blocks()]
@@ -54,7 +65,9 @@ def resampled(samples: Sequence[Sample], procedure: Procedure) -> list[Bounds]:
                 piece.add(counts, start)
             start += len(counts)
         for piece in group:
-            piece.close()
+            piece.measure()
+        for piece in group:
+            piece.pass_on()
         pieces = pieces[size:]
     return [family.bounds() for family in families]
 
@@ -73,13 +86,14 @@ def draws_of(n: int, draws: int, seed: int | Sequence[int]) -> Iterator[Scores]:
 
 
 class _Resamples:
-    """One family: the critical values of its comparisons, and the largest ratio in each resample so far."""
+    """One family: the critical values of its comparisons, their weights, and the largest ratio in each resample."""
 
     def __init__(self, sample: Sample, procedure: Procedure) -> None:
         self.sample, self.level = sample, procedure.level
         self._drawn = procedure.flips
         count = len(sample.n)
-        self.own, self.p = np.zeros(count), np.zeros(count)
+        self.own, self.weights, self.p = np.zeros((3, count))
+        self._dense = sample.differing >= _DENSE * sample.n
         self.largest = np.full(procedure.flips, np.nan, dtype=np.float32)
 
     def blocks(self) -> Iterator[Places]:
@@ -89,15 +103,25 @@ class _Resamples:
         size = max(1, min(_KEPT_VALUES // self._drawn, _BLOCK_VALUES // queries))
         return (rows[start : start + size] for start in range(0, len(rows), size))
 
+    def weigh(self, rows: Places) -> Scores:
+        """What statistics of the comparisons in ``rows`` are divided by: their critical values, some of them raised."""
+        own, dense = self.own[rows], self._dense[rows]
+        second = np.sort(self.own[self._dense])[-2:].min(initial=np.inf)
+        self.weights[rows] = np.where(dense, np.maximum(own, np.minimum(second, _MOST_RAISED * own)), own)
+        return self.weights[rows]
+
     def bounds(self) -> Bounds:
         tested = self.sample.tested
-        own, p = self.own[tested], self.p[tested]
+        weights, p = self.weights[tested], self.p[tested]
         ratios = np.sort(self.largest[~np.isnan(self.largest)].astype(np.float64))
         # Never below 1, the value of a single comparison: not all resamples count for each.
-        factor = max(1.0, critical_of(ratios, self.level, exact=False)) * (1 + _TOLERANCE)
+        limit = critical_of(ratios, self.level, exact=False)
+        ratios /= limit if 0 < limit < 1 else 1.0
+        factor = max(1.0, limit) * (1 + _TOLERANCE)
         with np.errstate(invalid="ignore", divide="ignore"):
-            corrected = np.where(own > 0, np.maximum(p, _shares(self.sample.studentised[tested] / own, ratios)), 0.0)
-            criticals = np.where(own > 0, own * factor, 0.0)
+            shared = _shares(self.sample.studentised[tested] / weights, ratios)
+            corrected = np.where(weights > 0, np.maximum(p, shared), 0.0)
+            criticals = np.where(weights > 0, weights * factor, 0.0)
         return Bounds(p, corrected, criticals)
 
 
@@ -139,16 +163,21 @@ class _Piece:
             statistics[too_few] = np.nan
         return statistics
 
-    def close(self) -> None:
-        """Find the critical value of each comparison by itself, and pass its ratios on to the family."""
-        family, statistics = self._family, self._statistics
+    def measure(self) -> None:
+        """Find the critical value of each comparison by itself."""
+        family = self._family
         observed = family.sample.studentised[self._rows]
-        for place, (row, values) in enumerate(zip(self._rows.tolist(), np.sort(statistics, axis=1), strict=True)):
+        sorted_values = np.sort(self._statistics, axis=1)
+        for place, (row, values) in enumerate(zip(self._rows.tolist(), sorted_values, strict=True)):
             ascending = np.asarray(values[: np.count_nonzero(~np.isnan(values))], dtype=np.float64)
             family.own[row] = critical_of(ascending, family.level, exact=False)
             family.p[row] = _shares(observed[place], ascending)
-        statistics /= family.own[self._rows, None]
-        np.fmax(family.largest, np.fmax.reduce(statistics, axis=0), out=family.largest)
+
+    def pass_on(self) -> None:
+        """Pass the ratios on to the family, once the critical values of all that are kept are known."""
+        statistics, largest = self._statistics, self._family.largest
+        statistics /= self._family.weigh(self._rows)[:, None]
+        np.fmax(largest, np.fmax.reduce(statistics, axis=0), out=largest)
 
 
 def _shares(observed: Scores, ascending: Scores) -> Scores:
