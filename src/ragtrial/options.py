@@ -313,7 +313,7 @@ def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath, value:
     meant = [name for name in names if name in allowed]
     below = [
         f"{section}.{name}" for name in names for section, field in _fields(owner).items()
-        for inner in _models_in(_annotation(field))[:1] if name in _fields(inner)
+        if any(name in _fields(inner) for inner in _models_in(_annotation(field)))
     ]  # fmt: skip
     near = did_you_mean(key, allowed)
     if meant:

@@ -129,7 +129,7 @@ CASES = [
     Wrong("list a typo", "'metrcs'", "'metrics'", command=("list", "metrcs")),
     Wrong("experiment with a typo", "'smal", "Did you mean 'small'?", command=("show", "smal/latest"), after_run=True),
     Wrong("setting typo", "'dens'", "Did you mean 'dense'?", command=("show", "--setting", "dens"), after_run=True),
-    Wrong("metric that was not asked for", "ndcg@9", "Did you mean 'ndcg@3'?", command=(*SHOW, "ndcg@9"), after_run=True),
+    Wrong("metric that is not there", "ndcg@9", "Did you mean 'ndcg@3'?", command=(*SHOW, "ndcg@9"), after_run=True),
     Wrong("no metric", "' , '", "names no metric", command=(*SHOW, " , "), after_run=True),
     Wrong("empty question", "", "empty", command=("search", "experiment.yaml", "  ")),
     Wrong("chunks of no setting", "'dence'", "Did you mean 'dense'? Known: dense.",
