@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ragtrial.cache.atomic import write_text
-from ragtrial.config import ExperimentConfig
+from ragtrial.config.load import AnyConfig, load_config
 from ragtrial.config.metric_choice import depth_of
 from ragtrial.config.settings import Setting
+from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import LabelsError, listed
 from ragtrial.evaluation.grading import GradedRankings, grade
 from ragtrial.pipeline.results import setting_parameters
@@ -27,18 +28,20 @@ from ragtrial.records import ExperimentResults, Hit, Mean, PromptQueries, Query,
 class RetrievalEvaluator:
     """The hub: runs the settings of a config over labelled queries, and scores results from any source.
 
-    ``prompt_queries`` are labels from ``load_prompt_queries``; by default the labels that the config names.
+    ``config`` is a path, a dict or a config, as in ``load_config``. ``prompt_queries`` are labels, or their file; by
+    default those that the config names.
 
     Raises ConfigError for an invalid config; LabelsError and CorpusError when labels and documents are first needed.
     """
 
     def __init__(
         self,
-        config: ExperimentConfig,
-        prompt_queries: PromptQueries | None = None,
+        config: AnyConfig,
+        prompt_queries: PromptQueries | str | Path | None = None,
         options: RunOptions | None = None,
     ) -> None:
-        self._run = Run.of(config, options, prompt_queries)
+        labels = load_prompt_queries(prompt_queries) if isinstance(prompt_queries, str | Path) else prompt_queries
+        self._run = Run.of(load_config(config), options, labels)
 
     def retrieve(self) -> list[ExperimentResults]:
         """The results of every setting, in the order of the config, not evaluated. Raises RunError if one fails.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ragtrial.config import ExperimentConfig
+from ragtrial.config.load import AnyConfig, load_config
 from ragtrial.config.settings import chosen_settings, settings_of
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.outcome import notice_unlabelled, report_of, score_all, write_outcome
@@ -17,13 +18,13 @@ from ragtrial.records import FoundText, Question
 from ragtrial.report.model import Report
 
 
-def run_experiment(config: ExperimentConfig, options: RunOptions | None = None) -> Report:
+def run_experiment(config: AnyConfig, options: RunOptions | None = None) -> Report:
     """Run every setting of ``config``, or search for the best, score it, and write the report.
 
-    A setting that fails is noted in the report, and the others go on. Raises InputError before anything is run,
+    ``config`` is a path, a dict or a config, as in ``load_config``. A setting that fails is noted in the report, and the others go on. Raises InputError before anything is run,
     RunError if all settings fail.
     """
-    options = options or RunOptions()
+    config, options = load_config(config), options or RunOptions()
     if config.search:
         from ragtrial.search.searched import search_experiment
 

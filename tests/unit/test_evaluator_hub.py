@@ -256,3 +256,14 @@ def test_only_the_first_queries_are_run_under_a_limit_and_that_is_said(experimen
     whole = run_experiment(experiment.config(), RunOptions(limit=9))
     assert len(whole.queries) == 4
     assert not [one for one in whole.warnings if one.code == "limit"]
+
+
+def test_a_config_and_labels_may_be_files_or_a_dict(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, labels = experiment.file, experiment.folder / "prompt_queries.json"
+    found = results_of(rye="bread/rye.md")
+    expected = evaluator_of(experiment).run([found])
+    assert RetrievalEvaluator(str(config), labels).run([found]) == expected
+    monkeypatch.chdir(config.parent)
+    assert RetrievalEvaluator(experiment.config().as_written).run([found]) == expected
+    reports = run_experiment(config), run_experiment(experiment.config().as_written)
+    assert len({report.settings[0].fingerprint for report in reports}) == 1

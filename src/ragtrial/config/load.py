@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -26,19 +27,38 @@ MOST_BYTES = 1_000_000
 """The limit of a config file. Each key is kept with its place, which takes time and memory."""
 
 
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:
-    """The config of a YAML file, with ``overrides`` like ``retrievers.dense.top_k=20`` on top.
+AnyConfig = str | Path | Mapping[str, Any] | ExperimentConfig
+"""The path of a YAML file, the same content as a mapping, or a config."""
 
-    Paths in the file are relative to it, paths in overrides to the current folder. Raises ConfigError with every fault,
-    its file, line and column.
+
+def load_config(config: AnyConfig, overrides: Sequence[str] = ()) -> ExperimentConfig:
+    """The config of a YAML file or of a dict, with ``overrides`` like ``retrievers.dense.top_k=20`` on top.
+
+    A config is returned as it is. Paths in a file are relative to it, paths in a dict and in overrides to the current
+    folder. Raises ConfigError with every fault, and its file, line and column if it is in a file.
     """
-    file = Path(path)
+    if isinstance(config, ExperimentConfig) and not overrides:
+        return config
     dropped: list[ReportWarning] = []
-    content = _with_overrides(_read(file, (), {}), overrides, dropped).without("extends")
+    if isinstance(config, ExperimentConfig):
+        content, file, text = config.content, config.file, None
+    elif isinstance(config, Mapping):
+        content, file, text = _on_bases(_of_mapping(config), Path.cwd(), (), {}), None, None
+    else:
+        content, file = _read(Path(config), (), {}), str(Path(config))
+        text = Path(file).read_text(encoding="utf-8-sig")
+    content = _with_overrides(content, overrides, dropped).without("extends")
     _refuse_swept(overrides, content.value)
-    config = ExperimentConfig.of(content, str(file), file.read_text(encoding="utf-8-sig"), dropped)
-    check(config)
-    return config
+    loaded = ExperimentConfig.of(content, file, text, dropped)
+    check(loaded)
+    return loaded
+
+
+def _of_mapping(config: Mapping[str, Any]) -> YamlText:
+    """The content of a mapping, which has no lines. Paths become texts, and numbers of NumPy numbers."""
+    text = json.dumps(config, ensure_ascii=False, default=lambda value: getattr(value, "item", value.__str__)())
+    content = parse_yaml(text, "the given config", Path.cwd())
+    return replace(content, places=dict.fromkeys(content.places, Fault()))
 
 
 def written_in(path: str | Path) -> dict[str, Any]:
@@ -167,12 +187,17 @@ def _read_afresh(file: Path, resolved: Path, chain: tuple[Path, ...], known: dic
     content = parse_yaml(read_text(file, ConfigError), str(file), resolved.parent)
     if not isinstance(content.value, dict):
         raise ConfigError(content.fault_at((), "must be a mapping of keys to values, like `experiment: first`."))
+    return _on_bases(content, resolved.parent, (*chain, resolved), known)
+
+
+def _on_bases(content: YamlText, folder: Path, chain: tuple[Path, ...], known: dict[Path, YamlText]) -> YamlText:
+    """``content`` merged over the files in ``folder`` that it extends; ``chain`` are the files that led to it."""
     laid = YamlText({}, {})
-    for where, base in _bases(content, resolved.parent):
-        if base.resolve() == resolved or base.resolve() in chain:
-            ring = " -> ".join(map(str, (*chain, resolved, base.resolve())))
+    for where, base in _bases(content, folder):
+        if base.resolve() in chain:
+            ring = " -> ".join(map(str, (*chain, base.resolve())))
             raise ConfigError(content.fault_at(where, f"extends itself: {ring}."))
-        laid = merged(laid, _read(base, (*chain, resolved), known))
+        laid = merged(laid, _read(base, chain, known))
     return _without_removed(merged(laid, content), laid)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, Field, PrivateAttr
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from ragtrial.components.chunkers.base import AnyChunker
 from ragtrial.components.contextual_text import ContextOptions
@@ -38,6 +38,10 @@ def _a_metric(text: str) -> str:
     return text
 
 
+def _listed(value: object) -> object:
+    return [value] if type(value) is int else value
+
+
 if TYPE_CHECKING:
     AnyRanker = Ranker
 else:
@@ -49,8 +53,8 @@ MetricText = Annotated[str, AfterValidator(_a_metric)]
 class FamilyOptions(Options):
     """Where the standard metrics of a family are cut, and which others are wanted."""
 
-    k: list[Cutoff] | None = None
-    """The cutoffs at which every metric of the family is reported (default, up to top_k: 1, 3, 5
+    k: Annotated[list[Cutoff] | None, BeforeValidator(_listed, json_schema_input_type=Cutoff | list[Cutoff])] = None
+    """The cutoffs at which every metric of the family is reported, or one cutoff (default, up to top_k: 1, 3, 5
     and 10 for order_unaware, 10 for order_aware, 5 and 10 for graded)."""
 
     metrics: list[MetricText] = Field(default=[])

@@ -205,6 +205,8 @@ class _Resolver:
         if self._by_content:
             return self._passage_anywhere(query, judgment)
         position = self._library.position(judgment.doc)
+        if position is None and judgment.relevance <= 0:
+            return self._left_out(query, judgment)
         if position is None:
             near = did_you_mean(judgment.doc, self._library.ids) if len(self._faults) < _MOST_NEAREST else ""
             named = repr(judgment.doc if len(judgment.doc) <= _LONGEST_ID else short(judgment.doc))
@@ -261,6 +263,12 @@ class _Resolver:
         self.resolutions.append(Resolution(query, (doc,), quote, how, len(spans), moved, changed))
         return [replace(judgment, spans=spans)]
 
+    def _left_out(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
+        """No judgment, with a warning: nothing can find the document, and its grade adds to no score."""
+        named = f"query {query!r} gives {short(judgment.doc, 60)!r} the grade {judgment.relevance}"
+        self.warn("unknown-documents", f"{named}, and it is not in the corpus; the label has no effect.")
+        return []
+
     def _passage_anywhere(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
         """The judgment of a passage, for each document that has it."""
         named = f"the passage {short(judgment.doc)!r} of query {query!r}"
@@ -270,6 +278,8 @@ class _Resolver:
             return self._refuse(f"{named} has {given}, which belongs to `match: id`; {step}.")
         sought = PassageQuery(normalised(judgment.doc))
         located = self._located[sought]
+        if located.how == "lost" and judgment.relevance <= 0:
+            return self._left_out(query, judgment)
         if located.how == "lost":
             return self._refuse(f"{named} is not in any of the {len(self._library):,} documents.", sought)
         spans_in: dict[str, list[Span]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments import python, write_experiment
@@ -175,8 +176,8 @@ WRONG = [
     ("text for a number", with_("top_k: 3", "top_k: ten"),
      "7:24: retrievers.dense.top_k is 'ten'; it must be a whole number."),
     ("yes for true", with_("latency: false", "latency: yes"), "8:1: latency is 'yes'; it must be true or false."),
-    ("number for a list", CONFIG + "evaluators: {order_aware: {k: 3}}\n",
-     "9:28: evaluators.order_aware.k is 3; it must be a list."),
+    ("text for a list of numbers", CONFIG + "evaluators: {order_aware: {k: three}}\n",
+     "9:28: evaluators.order_aware.k is 'three'; it must be a list."),
     ("list for a mapping", with_("{kind: exact}", "[]"),
      f"5:1: store is a list; it must be a mapping of keys to values, like {{kind: {STORES.names()[0]}}}."),
     ("a kind by its name alone", with_("{kind: exact}", "exact"),
@@ -482,3 +483,28 @@ def test_a_file_that_is_too_large_for_a_config_is_refused_before_it_is_read(tmp_
         more.write("#")
     with pytest.raises(ConfigError, match=r"config\.yaml: has 1,000,001 bytes, and a config has at most 1,000,000; "):
         load_config(file)
+
+
+def test_a_single_cutoff_is_a_list_of_one() -> None:
+    families = ("order_unaware", "order_aware", "graded")
+    texts = [f"evaluators: {{{', '.join(f'{name}: {{k: {k}}}' for name in families)}}}\n" for k in ("3", "[3]")]
+    one, listed = (load(CONFIG + text).evaluators for text in texts)
+    assert one == listed
+    assert one.graded.k == [3]
+
+
+def test_a_config_is_read_from_a_path_a_dict_or_a_config() -> None:
+    loaded = load(CONFIG)
+    written = {**loaded.as_written, "dataset": {"corpus": Path("documents"), "queries": "prompt_queries.json"}}
+    assert load_config(loaded) is loaded
+    assert load_config(written).model_dump() == loaded.model_dump() == load_config("config.yaml").model_dump()
+    assert load_config(written).dataset.corpus == str(Path("documents").absolute())
+    for config in (written, loaded, Path("config.yaml")):
+        assert load_config(config, ["retrievers.dense.top_k=2"]).retrievers["dense"].top_k == 2
+    assert load_config({"extends": "config.yaml", "seed": np.int64(7)}).seed == 7
+
+
+def test_faults_of_a_dict_are_named_without_a_line() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config({"extends": "config.yaml", "seed": "one"} if load(CONFIG) else {})
+    assert str(caught.value) == "seed is 'one'; it must be a whole number."

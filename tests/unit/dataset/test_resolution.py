@@ -387,3 +387,18 @@ def test_the_place_least_like_the_quote_tells_how_it_was_found(tmp_path: Path) -
     library = library_of(tmp_path, {"a": "red hub, Red hub"})
     (resolution,) = resolve(labels(Judgment("a", 1, "red hub", (Span(0, 7), Span(9, 16)))), library, "id").resolutions
     assert (resolution.how, resolution.places, resolution.moved) == ("case", 2, False)
+
+
+@pytest.mark.parametrize(("match", "known"), [("id", FAQ), ("content", TEXTS[FAQ])])
+def test_a_document_that_is_not_there_may_be_not_relevant(library: Library, match: Match, known: str) -> None:
+    given = labels(Judgment(known, 2), Judgment("doc4", 0), Judgment("doc5", -1))
+    resolved = resolve(given, library, match)
+    (query,) = resolved.labels.queries
+    assert [(judgment.doc, judgment.relevance) for judgment in query.relevant_docs] == [(FAQ, 2)]
+    assert resolved.warnings == (
+        ReportWarning(
+            "unknown-documents",
+            "query 'q1' gives 'doc4' the grade 0, and it is not in the corpus; the label has no effect. "
+            "query 'q1' gives 'doc5' the grade -1, and it is not in the corpus; the label has no effect.",
+        ),
+    )
