@@ -45,11 +45,13 @@ def test_init_gives_an_experiment_that_validates_and_runs_as_it_is(tmp_path: Pat
     ran = succeeded(capsys, "run", "trial/experiment.yaml", "--json")
     settings = {setting["name"]: setting["scores"] for setting in ran.json["settings"]}
     assert settings.keys() == {"dense", "bm25", "hybrid"}
-    assert {one["message"].partition(":")[0] for one in ran.json["warnings"] if one["code"] == "short"} <= {"bm25"}
-    means = {name: scores["ndcg@5"]["mean"] for name, scores in settings.items()}
+    # Ten hits of six documents cannot be had, and a store must be the default that the config reference names.
+    assert not {"short", "latency"} & {warning["code"] for warning in ran.json["warnings"]}
+    assert load_config("trial/experiment.yaml").store.kind == "chroma"
+    means = {name: scores["ndcg@10"]["mean"] for name, scores in settings.items()}
     assert len(set(means.values())) == 3
     assert means["dense"] > 0.9
-    assert {scores["ndcg@5"]["n"] for scores in settings.values()} == {10}
+    assert {scores["ndcg@10"]["n"] for scores in settings.values()} == {10}
     found = ragtrial(capsys, "search", "trial/experiment.yaml", "how long is my battery covered", "--json")
     assert found.json["hits"][0]["doc"] == "warranty.md"
     prompts = ragtrial(
@@ -75,13 +77,34 @@ def test_init_with_own_documents_and_questions_runs_as_it_is(tmp_path: Path, cap
         },
     )
     made = succeeded(capsys, "init", "trial", "--corpus", "my notes", "--labels", "mine.csv", "--json")
-    names = ("experiment.yaml", "prompt_queries.json")
+    names = ("experiment.yaml", "prompt_queries.json", "answers_not_found.md")
     assert made.json["wrote"] == [f"trial/{name}" for name in names]
     assert made.json["labels"]["counts"] == {"exact": 2, "lost": 1}
     config = load_config("trial/experiment.yaml")
     assert (config.experiment, config.evaluators.unit, next(iter(config.retrievers))) == ("trial", "span", "bm25")
     ran = succeeded(capsys, "run", "trial", "--set", "retrievers={bm25: {kind: bm25}}", "--json")
     assert ran.json["settings"][0]["scores"]["recall@10"] == {"mean": 1.0, "n": 2}
+
+
+def test_answers_that_init_does_not_find_are_in_a_file_with_the_nearest_text_and_a_command(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = "question,answer\nlost?,nowhere at all\nback?,Send it back within thirty days\n"
+    write_files(tmp_path, {"my notes/returns.md": "Send it back within 30 days.\n", "mine.csv": answers})
+    made = succeeded(capsys, "init", "trial", "--corpus", "my notes", "--labels", "mine.csv")
+    assert "wrote trial/answers_not_found.md: 2 answers were not found; it shows" in made.out
+    page = (tmp_path / "trial" / "answers_not_found.md").read_text("utf-8")
+    lost, near = page.split("## ")[1:]
+    assert lost.startswith("lost?\n\nmine.csv:2: 'nowhere at all' of query 'q1' is not in any of the 1 documents.\n")
+    assert "No text is similar" in lost
+    assert "mine.csv:3: " in near
+    assert "The nearest is in 'returns.md': 'Send it back within 30 days.'." in near
+    (tmp_path / "mine.csv").write_text(answers.replace("thirty", "30"), "utf-8")
+    monkeypatch.chdir(tmp_path / "trial")
+    (command,) = (line.split() for line in page.splitlines() if line.startswith("    ragtrial "))
+    converted = succeeded(capsys, *command[1:])
+    assert converted.out.endswith("wrote prompt_queries.json: 2 queries with 1 label\n")
+    succeeded(capsys, "validate")
 
 
 def test_without_any_label_init_and_run_say_that_nothing_will_be_scored(tmp_path: Path, capsys: Capture) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -15,11 +16,22 @@ from ragtrial.cli.demo_command import sample_files
 from ragtrial.cli.labels_command import EMPTY, check_corpus, documents_of, write_converted
 from ragtrial.cli.options import CONFIG_NAME, argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal, save
-from ragtrial.errors import Fault, InputError, counted
+from ragtrial.errors import Fault, InputError
 from ragtrial.labelling.importers import base, converting
 
 _START = Path(__file__).parent / "start"
 _LABELS = "prompt_queries.json"
+_NOT_FOUND = "answers_not_found.md"
+_NOT_FOUND_PAGE = """# Answers that were not found
+
+These answers are in no document, so they are no labels yet. Correct them where they are written, then run in this
+folder:
+
+    {again}
+
+This replaces prompt_queries.json. With `--fuzzy 0.9` it also takes text that is at least 90% alike.
+
+{page}"""
 _LISTED = 20
 _DOCUMENTS = ("account", "payment", "returns", "setup", "shipping", "warranty")
 
@@ -48,9 +60,10 @@ def command(
         **({} if corpus else _support() if example else _small()),
     }
     names = [*files, *([_LABELS] if labels else ())]
-    if there := [folder / name for name in names if (folder / name).exists()]:
+    if there := [folder / name for name in (*names, _NOT_FOUND) if (folder / name).exists()]:
         raise InputError(*(Fault(str(file), message="already exists; init never overwrites.") for file in there))
-    converted = _own_labels(terminal, corpus or "", labels, folder / _LABELS, empty) if labels else {}
+    converted = _own_labels(terminal, corpus or "", labels, folder, empty) if labels else {}
+    lost = converted.get("counts", {}).get("lost", 0)
     if root is not None:
         files[CONFIG_NAME] = _own_config(folder, root, converted)
     for name, text in files.items():
@@ -61,6 +74,10 @@ def command(
         lines = [Line(f"wrote {folder / name}") for name in (CONFIG_NAME, _LABELS)]
         documents = sum(name.startswith("documents/") for name in files)
         lines.append(Line(f"wrote {folder / 'documents'}: {documents} documents"))
+    if lost:
+        names.append(_NOT_FOUND)
+        were = "answer was" if lost == 1 else "answers were"
+        lines.append(Line(f"wrote {folder / _NOT_FOUND}: {lost:,} {were} not found; it shows the nearest text of each"))
     enter = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
     *advice, following = _next_steps(corpus, labels, converted)
     content = {"wrote": [str(folder / name) for name in names], **({"labels": converted} if converted else {})}
@@ -80,35 +97,37 @@ def _next_steps(corpus: str | None, labels: str | None, converted: Mapping[str, 
 
 
 def _own_config(root: Path, corpus: Path, labels: Mapping[str, Any]) -> str:
-    """The config in ``root`` for the documents at ``corpus``: named after the folder, scored by passages if there are.
+    """The config in ``root`` for the documents at ``corpus``: named after the folder.
 
-    BM25 comes first, so that it has a score before anything is embedded.
+    It scores passages, unless all labels are ids of documents.
     """
-    text = (_START / "own_documents.yaml").read_text("utf-8")
+    text = (_START / CONFIG_NAME).read_text("utf-8")
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", root.resolve().name).lstrip("-_")[:100]
     seen = json.dumps(Path(os.path.relpath(corpus, root)).as_posix(), ensure_ascii=False)
     text = text.replace("experiment: first", f"experiment: {json.dumps(name or 'first')}")
     text = text.replace("corpus: documents ".ljust(33), f"corpus: {seen} ".ljust(33))
-    if any("start" in place for label in labels.get("labels", ()) for place in label["places"]):
+    places = [place for label in labels.get("labels", ()) for place in label["places"]]
+    if not places or any("start" in place for place in places):
         text = text.replace("unit: document", "unit: span".ljust(14))
     return text
 
 
 def _own_labels(
-    terminal: Terminal, corpus: str, file: str, output: Path, empty: Literal["unlabelled", "unanswerable"]
+    terminal: Terminal, corpus: str, file: str, folder: Path, empty: Literal["unlabelled", "unanswerable"]
 ) -> dict[str, Any]:
-    """Write the labels of ``file``; labels that are not found are listed, with advice."""
+    """Write the labels of ``file`` into ``folder``; answers that are not found go into a file beside them."""
     labels = base.read_labels(Path(file).expanduser(), None, empty)
     with documents_of(terminal, corpus, None) as texts:
-        output.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         converted = converting.convert(labels, texts)
-        answer = write_converted(terminal, converted, labels, texts, str(output))
+        answer = write_converted(terminal, converted, labels, texts, str(folder / _LABELS))
         terminal.show([*answer.blocks], before="")
         terminal.warn(answer.warnings or ())
-        again = f"ragtrial labels convert {file} --corpus {corpus} -o {output} --force --fuzzy 0.9 --skip-lost"
         if converted.lost:
-            left_out = f"{counted(len(converted.lost), 'label')} left out, because the text is not in the documents."
-            terminal.note(f"{left_out} To accept passages that are at least 90% alike: {again}")
+            again = ["ragtrial", "labels", "convert", os.path.relpath(Path(file).expanduser(), folder), "--config",
+                     CONFIG_NAME, "-o", _LABELS, "--force", "--skip-lost", "--empty", empty]  # fmt: skip
+            page = converting.lost_page(converted, labels, texts)
+            save(folder / _NOT_FOUND, _NOT_FOUND_PAGE.format(page=page, again=shlex.join(again)))
         terminal.say()
         return {**answer.content, "bytes": int(texts.sizes.sum())}
 

@@ -161,7 +161,7 @@ def setting_warnings(scored: ScoredSetting, primary: str) -> Iterator[ReportWarn
     if graded.lengths.size and not graded.lengths.any() and not skipped.any():
         message = f"found nothing for any of the {len(graded):,} queries; look at what it searches."
         yield ReportWarning("nothing-found", f"{name}: {message}")
-    elif short:
+    elif short and len(chunks if unit == "span" and result.are_all else chunks.library) >= top_k:
         looked_at = setting.depth_of_parts
         advice = f" Only {looked_at} hits of each part are looked at: raise candidates to {top_k} or more."
         message = (

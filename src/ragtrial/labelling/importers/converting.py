@@ -323,17 +323,36 @@ def as_json(converted: Converted) -> str:
 
 def lost_faults(converted: Converted, read: ReadLabels, library: Library) -> list[Fault]:
     """Each lost label with its place in the file; the first with their nearest texts."""
-    faults, lost = [], converted.lost
-    answers = [label.answer for label in lost[:_MOST_GUESSED]]
+    lost = converted.lost
+    guesses = _guesses(lost[:_MOST_GUESSED], library) + [""] * (len(lost) - _MOST_GUESSED)
+    pairs = zip(lost, guesses, strict=True)
+    return [read.content.fault_at(label.answer.where, _lost(label, len(library)) + near) for label, near in pairs]
+
+
+def lost_page(converted: Converted, read: ReadLabels, library: Library) -> str:
+    """Markdown about the lost labels: each with its question, its nearest text, and what to do about it."""
+    file, texts = read.content.file, {row["id"]: row["text"] for row in converted.rows["queries"]}
+    lines = []
+    for label, near in zip(converted.lost, _guesses(converted.lost, library), strict=True):
+        fault = read.content.fault_at(label.answer.where, _lost(label, len(library)) + near)
+        step = f"If that is the answer, copy it into {file}; otherwise copy the answer from its document."
+        if not near:
+            step = f"No text is similar: copy the answer from its document into {file}, or leave it empty."
+        lines += [f"## {short(texts[label.query])}", "", str(fault), "", step, ""]
+    return "\n".join(lines)
+
+
+def _guesses(lost: Sequence[PlacedLabel], library: Library) -> list[str]:
+    """For each label a sentence with the nearest text, or the nearest id; empty if nothing is similar."""
+    answers = [label.answer for label in lost]
     texts = [answer.context or answer.passage or answer.doc * answer.may_be_passage for answer in answers]
-    near_texts = nearest([PassageQuery(normalised(text)) for text in texts], library)
+    near = nearest([PassageQuery(normalised(text)) for text in texts], library)
     for number, label in enumerate(lost):
-        is_guessed = number < _MOST_GUESSED
-        near = near_texts[number] if is_guessed and CONTEXT_ALONE not in label.notes else ""
-        if not label.answer.passage and not label.notes and is_guessed:
-            near = did_you_mean(label.answer.doc, library.ids) or near
-        faults.append(read.content.fault_at(label.answer.where, _lost(label, len(library)) + near))
-    return faults
+        if CONTEXT_ALONE in label.notes:
+            near[number] = ""
+        elif not label.answer.passage and not label.notes:
+            near[number] = did_you_mean(label.answer.doc, library.ids) or near[number]
+    return near
 
 
 def _lost(placed: PlacedLabel, documents: int) -> str:
