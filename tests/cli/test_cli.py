@@ -6,10 +6,8 @@ import errno
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,19 +17,6 @@ from commands import LONGEST
 from ragtrial.cli.group import COMMANDS
 from ragtrial.report.model import load_report
 from small_experiment import CONFIG, HASHING, LABELS, Capture, Outcome, ragtrial, small_experiment, succeeded
-
-SLOW = """\
-import pathlib
-import time
-
-import numpy as np
-
-
-def embed(texts):
-    pathlib.Path(__file__).with_name("started").touch()
-    time.sleep(60)
-    return np.ones((len(texts), 2))
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -51,12 +36,9 @@ def config(tmp_path: Path) -> Path:
 def process(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     """The command line in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "ragtrial", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-m", "ragtrial", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": "", **environment},
-    )
+    )  # fmt: skip
 
 
 def finished(*arguments: str, **environment: str) -> Outcome:
@@ -157,26 +139,6 @@ def test_the_answer_of_a_run_is_one_json_document(config: Path, capsys: Capture)
 # Exit codes.
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_an_interrupted_run_exits_with_130_and_says_how_to_go_on(number: signal.Signals, tmp_path: Path) -> None:
-    small_experiment(tmp_path, functions=SLOW)
-    running = process("run", "experiment.yaml", "--json")
-    deadline = time.monotonic() + LONGEST
-    while not (tmp_path / "started").exists() and time.monotonic() < deadline and running.poll() is None:
-        time.sleep(0.02)
-    running.send_signal(number)
-    out, err = running.communicate(timeout=LONGEST)
-    told = (
-        "interrupted at embeddings (0 of 3 chunks done). Everything that was finished is kept, every batch of "
-        "embeddings, too; run the same command again to go on."
-    )
-    assert running.returncode == 130
-    assert json.loads(out) == {"exit_code": 130, "errors": [{"file": "", "line": 0, "column": 0, "message": told}]}
-    assert err.splitlines()[-1] == told
-    assert "Traceback" not in err
-    assert not (tmp_path / "results").exists()
-
-
 @pytest.mark.parametrize(
     "crash",
     ["import sys\n\n\ndef embed(texts):\n    sys.exit(1)\n",
@@ -192,20 +154,6 @@ def test_a_function_that_ends_the_program_is_an_error_and_never_a_success_or_a_f
     assert made.err.startswith("error: interrupted: something that was called, such as a function of the config, ended")
     assert "Traceback" not in made.out + made.err
     assert not list(own_cache.glob("ragtrial-crash-*.log"))
-
-
-@pytest.mark.parametrize("damage", ["", "junk"], ids=["empty", "junk"])
-def test_a_spoiled_workspace_is_mended_and_said(damage: str, config: Path, own_cache: Path, capsys: Capture) -> None:
-    """An empty file raises what the end of the input raises, too."""
-    first = ragtrial(capsys, "run", config, "--json").json
-    (path,) = (own_cache / "documents").glob("*/offsets.npy")
-    size = path.stat().st_size
-    path.write_text(damage, encoding="utf-8")
-    made = ragtrial(capsys, "run", config, "--json", "-q")
-    assert made.code == made.json["exit_code"] == 0
-    told = f"{path.parent} is damaged (offsets.npy has {len(damage)} bytes and had {size}); it is made again."
-    assert made.json["warnings"] == [{"code": "repaired", "message": told}]
-    assert [one["scores"] for one in made.json["settings"]] == [one["scores"] for one in first["settings"]]
 
 
 def test_a_run_without_latency_measures_none(tmp_path: Path, capsys: Capture) -> None:
@@ -290,46 +238,15 @@ def test_a_pipe_gets_no_colours_and_no_boxes(config: Path) -> None:
         assert not any("\u2500" <= character <= "\u259f" for character in made.out + made.err)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are a thing of POSIX")
-def test_a_terminal_gets_a_bold_header_unless_colours_are_not_wanted(config: Path, capsys: Capture) -> None:
-    import pty
-
-    succeeded(capsys, "run", config)
-
-    def shown(*options: str, **environment: str) -> str:
-        reader, writer = pty.openpty()
-        clean = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TERM")}
-        subprocess.run(
-            [sys.executable, "-m", "ragtrial", "show", *options],
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            env={**clean, "TERM": "xterm", **environment},
-            check=True,
-        )
-        os.close(writer)
-        text = os.read(reader, 100_000).decode()
-        os.close(reader)
-        return text
-
-    assert f"{COLOR}1msetting" in shown()
-    for options, environment in ((["--no-color"], {}), ([], {"NO_COLOR": "1"}), ([], {"TERM": "dumb"})):
-        text = shown(*options, **environment)
-        assert "setting" in text
-        assert COLOR not in text
-
-
 # Pipes whose reader goes.
 
 
 def shell(line: str) -> list[int]:
     """The exit codes of a pipe's parts."""
     made = subprocess.run(
-        ["bash", "-c", f"{line}; echo ${{PIPESTATUS[@]}}"],
-        capture_output=True,
-        text=True,
-        check=True,
+        ["bash", "-c", f"{line}; echo ${{PIPESTATUS[@]}}"], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHON": sys.executable},
-    )
+    )  # fmt: skip
     assert "Traceback" not in made.stderr
     assert "Exception ignored" not in made.stderr
     return [int(code) for code in made.stdout.split()[-2:]]

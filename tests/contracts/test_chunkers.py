@@ -246,11 +246,9 @@ def test_recursive_splits_at_the_separators_that_are_asked_for_and_keeps_them(
 
 
 @given(
-    text=document_texts,
-    sizing=sizes(),
-    keep=st.sampled_from(["start", "end"]),
+    text=document_texts, sizing=sizes(), keep=st.sampled_from(["start", "end"]),
     preset=st.sampled_from([None, "langchain"]),
-)
+)  # fmt: skip
 def test_whatever_the_separators_and_the_preset_nothing_but_white_space_is_lost(
     text: str, sizing: tuple[int, int], keep: str, preset: str | None, tokenizer: Tokenizer
 ) -> None:
@@ -296,16 +294,13 @@ def test_what_counts_is_one_word_and_hashed_by_content(kind: str, written: dict[
 @pytest.mark.parametrize(
     ("size", "overlap", "overhead", "window"),
     [
-        (200, 40, 0, (200, 40)),
-        (200, 40, 2, (198, 40)),
-        (200, 40, 100, (100, 40)),
+        (200, 40, 0, (200, 40)), (200, 40, 2, (198, 40)), (200, 40, 100, (100, 40)),
         (200, 40, 190, (100, 40)),  # the title does not starve the text
-        (201, 0, 190, (101, 0)),
-        (200, 180, 0, (200, 180)),
+        (201, 0, 190, (101, 0)), (200, 180, 0, (200, 180)),
         (200, 180, 100, (100, 90)),  # an overlap that does not fit keeps its share of the size
         (1, 0, 50, (1, 0)),
     ],
-)
+)  # fmt: skip
 def test_the_overhead_is_paid_from_the_size(size: int, overlap: int, overhead: int, window: tuple[int, int]) -> None:
     assert sized("fixed", size, overlap).window(LengthFunction((), overhead)) == window
 

@@ -229,14 +229,10 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     broken = config.with_name("broken.yaml")
     broken.write_text(CONFIG.replace("{kind: desk}", "{kind: broken, workers: 2}"), encoding="utf-8")
     commands = [
-        *(["list", family, "--json"] for family in FILES),
-        ["schema", "config"],
-        ["validate", str(wrong)],
-        ["validate", "--json", str(broken)],
-        ["plan", str(config), "--json"],
-        ["run", str(config), "--json"],
+        *(["list", family, "--json"] for family in FILES), ["schema", "config"], ["validate", str(wrong)],
+        ["validate", "--json", str(broken)], ["plan", str(config), "--json"], ["run", str(config), "--json"],
         ["report", "latest", "-o", "page.html"],
-    ]
+    ]  # fmt: skip
     found = outcomes(site, folder, *commands)
     install(site, "1.1")
     newer = outcomes(site, folder, ["plan", str(config), "--json"])

@@ -129,11 +129,8 @@ CASES = {
         "expand",
         {"inputs": "dense", "templates": ["About {query}"]},
         {
-            **FUSED,
-            "templates": {"templates": ["A recipe for {query}"]},
-            "phrasings": {"phrasings": False},
-            "question": {"question": False},
-            "endpoint": {"endpoint": {"model": "m"}},
+            **FUSED, "templates": {"templates": ["A recipe for {query}"]}, "phrasings": {"phrasings": False},
+            "question": {"question": False}, "endpoint": {"endpoint": {"model": "m"}},
             "prompt": {"endpoint": {"model": "m"}, "prompt": "answer"},
             "lines": {"endpoint": {"model": "m"}, "lines": False},
         },

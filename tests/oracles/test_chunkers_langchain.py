@@ -155,12 +155,10 @@ def token_windows(path: Path, text: str, size: int, overlap: int) -> list[str]:
     return split_text_on_tokens(
         text=text,
         tokenizer=LangChainTokenizer(
-            chunk_overlap=overlap,
-            tokens_per_chunk=size,
-            decode=lambda ids: theirs.decode(ids),
+            chunk_overlap=overlap, tokens_per_chunk=size, decode=lambda ids: theirs.decode(ids),
             encode=lambda one: list(theirs.encode(one).ids),
         ),
-    )
+    )  # fmt: skip
 
 
 def window(size: int, overlap: int) -> FixedChunker:

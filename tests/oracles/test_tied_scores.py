@@ -27,11 +27,9 @@ from ragtrial.report.rows import read_rows
 from report_hits import values_of
 
 TEXTS = {
-    "bread": "Bread is baked in a hot oven for an hour.",
-    "soup": "Soup of leeks keeps for three days in the cold.",
-    "tea": "Tea is drunk hot, with milk or without.",
-    "oven": "An oven is hot after ten minutes.",
-}
+    "bread": "Bread is baked in a hot oven for an hour.", "soup": "Soup of leeks keeps for three days in the cold.",
+    "tea": "Tea is drunk hot, with milk or without.", "oven": "An oven is hot after ten minutes.",
+}  # fmt: skip
 COPIES = ("b", "z", "a", "M", "é")
 DOCUMENTS = {f"{copy}-{name}.txt": text for name, text in TEXTS.items() for copy in COPIES}
 QUERIES: list[dict[str, Any]] = [

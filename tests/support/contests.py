@@ -34,10 +34,7 @@ def report_of(values: Values, metric: str = "ndcg@3", **changes: Any) -> Report:
         for number in range(1, count + 1)
     ]
     made: dict[str, Any] = {
-        "schema_version": 2,
-        "experiment": "kitchen",
-        "run_id": RUN,
-        "config": {},
+        "schema_version": 2, "experiment": "kitchen", "run_id": RUN, "config": {},
         "dataset": DatasetPart(documents=9, empty_documents=0, queries=count, documents_fingerprint="d" * 32,
                                labels_fingerprint="l" * 32),
         "primary_metric": metric,

@@ -76,12 +76,10 @@ def chroma(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Fill
         name="docs", host="127.0.0.1", port=9, headers={"Authorization": SecretStr(f"Bearer {SECRET}")}
     )
     yield Filled(
-        ChromaCollectionOptions(name="docs", path=path),
-        lambda: bytes_below(folder / "db"),
-        ChromaCollectionOptions(name="dosc", path=path),
-        secret,
+        ChromaCollectionOptions(name="docs", path=path), lambda: bytes_below(folder / "db"),
+        ChromaCollectionOptions(name="dosc", path=path), secret,
         cuts_fractions=True,  # https://github.com/chroma-core/chroma/issues/7491
-    )
+    )  # fmt: skip
 
 
 @contextmanager

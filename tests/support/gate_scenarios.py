@@ -38,12 +38,10 @@ def part(name: str, difference: float | None, ci: tuple[float, float] | None, **
     )
     fields: dict[str, Any] = {
         "metric": "ndcg@10", "family": "primary", "baseline": "base", "setting": name, "mean_baseline": 0.6,
-        "mean": None if difference is None else 0.6 + difference, "difference": difference,
-        "ci": ci, "p": None, "p_corrected": None,
-        "wins": 20, "ties": 19, "losses": 20, "effect_size": None,
-        "skewness": 0.0, "n": 59, "verdict": verdict, "sentence": "so it is",
-        "detectable": None,
-        "queries_needed": None, "judged_baseline": None, "judged": None,
+        "mean": None if difference is None else 0.6 + difference, "difference": difference, "ci": ci, "p": None,
+        "p_corrected": None, "wins": 20, "ties": 19, "losses": 20, "effect_size": None, "skewness": 0.0, "n": 59,
+        "verdict": verdict, "sentence": "so it is", "detectable": None, "queries_needed": None,
+        "judged_baseline": None, "judged": None,
     }  # fmt: skip
     return ComparisonPart(**{**fields, **changes})
 

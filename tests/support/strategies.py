@@ -136,14 +136,12 @@ def one_of_each_metric(draw: st.DrawFn, k: st.SearchStrategy[int] = cutoffs) -> 
     cutoff = draw(k)
     return [
         Metric(
-            name,
-            None if definition.cut == "none" else cutoff,
-            draw(parameters_of(definition)),
+            name, None if definition.cut == "none" else cutoff, draw(parameters_of(definition)),
             draw(gains_for(definition)),
         )
         for name, definition in METRICS.members()
         if definition.documents
-    ]
+    ]  # fmt: skip
 
 
 @st.composite

@@ -147,17 +147,15 @@ TEXT = (
 )
 WORDS = TEXT.split()
 STORES: dict[str, dict[str, Any]] = {
-    "chroma": {"store": {"kind": "chroma"}},
-    "exact": {"store": {"kind": "exact"}},
+    "chroma": {"store": {"kind": "chroma"}}, "exact": {"store": {"kind": "exact"}},
     "short": {
         "store": {"kind": "chroma"},
         "chunker": {"kind": "recursive", "size": 60, "overlap": 0, "unit": "characters"},
         # So that none of its texts is one of the others'.
         "embedder": {"kind": "custom", "function": "embedding:embed", "batch_size": 4, "document_prefix": "short "},
     },
-    "few": {"store": {"kind": "chroma"}, "top_k": 2},
-    "few-exact": {"store": {"kind": "exact"}, "top_k": 2},
-}
+    "few": {"store": {"kind": "chroma"}, "top_k": 2}, "few-exact": {"store": {"kind": "exact"}, "top_k": 2},
+}  # fmt: skip
 AT_ONCE = ("chroma", "chroma", "chroma", "exact", "short", "few", "few", "few-exact")
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import random
 import statistics
 import sys
 from pathlib import Path
@@ -66,29 +64,3 @@ def test_ten_labels_of_the_pool_do_at_least_twice_what_ten_random_ones_do(
         found.append(benchmark.narrowed(sample, seed, folder, hide=0.5, budget=10, baseline=baseline))
     assert statistics.median(one.times for one in found) >= 2
     assert all(one.pool > one.random for one in found)
-
-
-def test_hidden_labels_leave_each_query_in_the_mean(benchmark: ModuleType, sample: Report) -> None:
-    grades = benchmark.grades_of(sample)
-    for share in (0.0, 0.5, 1.0):
-        kept = benchmark.hidden(grades, share, random.Random(1))
-        for query, own in grades.items():
-            assert any(grade > 0 for grade in kept[query].values()) == any(grade > 0 for grade in own.values())
-            assert kept[query].items() <= own.items()
-    assert benchmark.hidden(grades, 0.0, random.Random(1)) == grades
-
-
-def test_public_data_sees_the_same(benchmark: ModuleType, tmp_path: Path) -> None:
-    data = os.environ.get("RAGTRIAL_TEST_DATA")
-    if not data or not (Path(data) / "cranfield").is_dir():
-        pytest.skip("RAGTRIAL_TEST_DATA names no folder with cranfield")
-    config = tmp_path / "config.yaml"
-    config.write_text(
-        f"experiment: cranfield\ndataset: {{beir: {data}/cranfield, split: test}}\nchunker: {{kind: document}}\n"
-        "retrievers:\n  usual: {kind: bm25, top_k: 20}\n  flat: {kind: bm25, top_k: 20, k1: 0.2, b: 0.2}\n"
-        f"evaluators: {{primary_metric: ndcg@10}}\nlatency: false\noutput: {{directory: {tmp_path}/results}}\n"
-    )
-    report = run_experiment(load_config(config))
-    (tmp_path / "made").mkdir()
-    found = benchmark.narrowed(report, 0, tmp_path / "made", hide=0.3, budget=10)
-    assert found.pool > found.random

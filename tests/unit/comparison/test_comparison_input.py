@@ -79,12 +79,10 @@ def test_all_pairs_are_compared_where_no_names_are_equal(here: Path) -> None:
 @pytest.mark.parametrize(
     ("references", "names"),
     [
-        (["./main/", "branch/report.json"], ("main", "branch")),
-        (["main", "copy/main"], ("main", "copy/main")),
-        (["copy/main", "main"], ("copy/main", "main")),
-        (["one", "two"], ("one", "two")),
+        (["./main/", "branch/report.json"], ("main", "branch")), (["main", "copy/main"], ("main", "copy/main")),
+        (["copy/main", "main"], ("copy/main", "main")), (["one", "two"], ("one", "two")),
     ],
-)
+)  # fmt: skip
 def test_reports_are_called_by_short_names_that_tell_them_apart(
     references: list[str], names: tuple[str, ...], shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

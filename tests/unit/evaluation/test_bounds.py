@@ -93,11 +93,9 @@ def test_bounds_are_the_extremes(
 @pytest.mark.parametrize("spelling", [f"{name}@{k}" for name in ("ap", "ndcg") for k in (10, 45, 58, 60)])
 @settings(max_examples=25)
 @given(
-    relevant=st.sets(st.integers(0, 59), max_size=3),
-    failed=st.sets(st.integers(0, 59), max_size=9),
-    top=st.integers(0, 4),
-    some=st.sets(st.integers(0, 59)),
-)
+    relevant=st.sets(st.integers(0, 59), max_size=3), failed=st.sets(st.integers(0, 59), max_size=9),
+    top=st.integers(0, 4), some=st.sets(st.integers(0, 59)),
+)  # fmt: skip
 def test_in_long_rankings_the_extremes_lie_where_the_highest_or_the_lowest_hits_are_relevant(
     spelling: str, relevant: set[int], failed: set[int], top: int, some: set[int]
 ) -> None:

@@ -38,10 +38,8 @@ WORKED: list[tuple[Labels, Rows]] = [
     (
         "a b c",
         [
-            ("rbp(p=0.5)@3", "a x b", 0.5 * (1 + 0.25)),
-            ("rbp@3", "a x b", 0.2 * (1 + 0.64)),
-            ("rbp(p=0.8)@2", "a x b", 0.2),
-            ("rbp(p=0.5)@9", "a b c", 1 - 0.5**3),
+            ("rbp(p=0.5)@3", "a x b", 0.5 * (1 + 0.25)), ("rbp@3", "a x b", 0.2 * (1 + 0.64)),
+            ("rbp(p=0.8)@2", "a x b", 0.2), ("rbp(p=0.5)@9", "a b c", 1 - 0.5**3),
             # agreement at depths 1, 2, 3 is 0/1, 2/2, 3/3; in the order of the labels 1, 1, 1
             ("rbo@3", "b a c", (0.9 + 0.81) / IN_ORDER[0]),
             # 1/1, 1/2, 3/3, then 0/1, 1/2, 3/3
@@ -50,8 +48,7 @@ WORKED: list[tuple[Labels, Rows]] = [
             # a ranking that ends: 1/1, 1/2, 1/3 of at most 1, 1, 1
             ("rbo(p=0.5)@3", "a", (1 + 0.5 / 2 + 0.25 / 3) / IN_ORDER[1]),
             # a relevant document that was not retrieved holds its place: 0/1, 1/2 of at most 1, 1
-            ("rbo(p=0.5)@2", "b c", (0.5 / 2) / 1.5),
-            ("rbo(p=0.9)@9", "a b c x y", 1),
+            ("rbo(p=0.5)@2", "b c", (0.5 / 2) / 1.5), ("rbo(p=0.9)@9", "a b c x y", 1),
         ],
     ),
     # two labels: 1/1, 1/2, 2/3 of at most 1/1, 2/2, 2/3
@@ -65,14 +62,10 @@ WORKED: list[tuple[Labels, Rows]] = [
             ("rbo(p=0.5)@2", "c d a b", 0),
             ("rbo(p=0.5)@4", "c d a b", (0.25 * 2 / 3 + 0.125) / (1 + 0.5 + 0.25 + 0.125)),
             # more relevant documents than k: recall and average precision divide by all, the ideal of nDCG is cut
-            ("recall@2", "a b x", 2 / 4),
-            ("ap@2", "a b x", (1 + 1) / 4),
-            ("f1@2", "a b x", 2 * 1 * 0.5 / 1.5),
+            ("recall@2", "a b x", 2 / 4), ("ap@2", "a b x", (1 + 1) / 4), ("f1@2", "a b x", 2 * 1 * 0.5 / 1.5),
             ("ndcg@2", "a b x", 1),
             # fewer hits than k: precision divides by k, the share of judged hits by the hits
-            ("precision@5", "a", 1 / 5),
-            ("judged@5", "a x", 1 / 2),
-            ("judged@1", "x a", 0),
+            ("precision@5", "a", 1 / 5), ("judged@5", "a x", 1 / 2), ("judged@1", "x a", 0),
         ],
     ),
     # grades of 0 and below are judged and not relevant, and gain nothing, neither in a ranking nor in the ideal
@@ -86,17 +79,11 @@ WORKED: list[tuple[Labels, Rows]] = [
     (
         ONE_AND_TWO,
         [
-            ("capped_recall@1", "r1 x", 1),
-            ("capped_recall@20", "r1 x r2", 2 / 3),
-            ("capped_ap@1", "r1 x r2", 1),
-            ("capped_ap@2", "x r1 r2", (1 / 2) / 2),
-            ("capped_ap@20", "r1 x r2", (1 + 2 / 3) / 3),
-            ("unjudged@4", "x r1 y n1 z", 2 / 4),
-            ("unjudged@10", "x r1", 1 / 10),
-            ("judged", "x r1 y n1 z", 2 / 5),
+            ("capped_recall@1", "r1 x", 1), ("capped_recall@20", "r1 x r2", 2 / 3), ("capped_ap@1", "r1 x r2", 1),
+            ("capped_ap@2", "x r1 r2", (1 / 2) / 2), ("capped_ap@20", "r1 x r2", (1 + 2 / 3) / 3),
+            ("unjudged@4", "x r1 y n1 z", 2 / 4), ("unjudged@10", "x r1", 1 / 10), ("judged", "x r1 y n1 z", 2 / 5),
             # R = 3, N = 2, so each judged non-relevant hit above takes half of a relevant one
-            ("bpref", "n1 r1 n2 r2", (1 / 2 + 0) / 3),
-            ("bpref(rel=2)", "x r2", 1),
+            ("bpref", "n1 r1 n2 r2", (1 / 2 + 0) / 3), ("bpref(rel=2)", "x r2", 1),
             # unjudged hits are not there once lists are condensed
             ("ap", "x r1 n1 r2", (1 / 2 + 2 / 4) / 3),
             ("ap(judged_only=true)", "x r1 n1 r2", (1 + 2 / 3) / 3),
@@ -105,12 +92,9 @@ WORKED: list[tuple[Labels, Rows]] = [
             ("rbp(p=0.5,judged_only=true)", "x r1 y n1 r2", 0.5 + 0.125),
             ("r_precision(rel=2,judged_only=true)", "x r2", 1),
             # the residual is the weight of all ranks without a judged hit
-            ("rbp_residual(p=0.5)", "", 1),
-            ("rbp_residual(p=0.5)", "n1", 0.5),
-            ("rbp_residual(p=0.5)", "x r1", 0.5 + 0.25),
-            ("rbp_residual(p=0.5)@2", "r1 x n1 y", 0.5),
-            ("rbp_residual(p=0.5)@3", "r1 x n1 y", 0.25 + 0.125),
-            ("rbp_residual", "r1 x", 0.8),
+            ("rbp_residual(p=0.5)", "", 1), ("rbp_residual(p=0.5)", "n1", 0.5),
+            ("rbp_residual(p=0.5)", "x r1", 0.5 + 0.25), ("rbp_residual(p=0.5)@2", "r1 x n1 y", 0.5),
+            ("rbp_residual(p=0.5)@3", "r1 x n1 y", 0.25 + 0.125), ("rbp_residual", "r1 x", 0.8),
         ],
     ),
     (

@@ -322,8 +322,6 @@ def test_no_bytes_make_the_compiled_code_read_or_write_beyond_its_memory(tmp_pat
             "PATH": "/usr/bin:/bin", "LD_PRELOAD": sanitizers(), "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",
             "PYTHONPATH": str(Path(compiled.__file__).parents[3]),
         },
-        capture_output=True,
-        text=True,
-        check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (ran.returncode, ran.stdout.strip()) == (0, "400 rounds"), ran.stderr[-4000:]

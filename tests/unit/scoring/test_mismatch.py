@@ -68,10 +68,7 @@ def test_a_run_none_of_whose_documents_is_judged_is_loud_and_says_why_where_it_c
         (("1", "2"), ("q1", "q2"), "The ids of the run have 'q' before them: 'q1' for '1'."),
         (("test-1", "test-2"), ("1", "2"),
          "The ids of the qrels have 'test-' before them: 'test-1' for '1'."),
-        (("1", "2", "3", "4"), ("101", "205", "309"), ""),
-        (("a",), ("b",), ""),
-        ((), ("b",), ""),
-        (("a",), (), ""),
+        (("1", "2", "3", "4"), ("101", "205", "309"), ""), (("a",), ("b",), ""), ((), ("b",), ""), (("a",), (), ""),
     ],
 )  # fmt: skip
 def test_the_reason_is_guessed_from_the_names(judged: tuple[str, ...], unknown: tuple[str, ...], reason: str) -> None:
