@@ -150,6 +150,22 @@ def test_search_and_grade_number_the_same_hits(tmp_path: Path, capsys: Capture) 
     assert label["relevance"] == 3
 
 
+def test_labels_of_whole_hits_are_counted_where_chunks_differ(tmp_path: Path, capsys: Capture) -> None:
+    """They favour the chunks that they were made from; a passage favours none."""
+    small_experiment(tmp_path, config=SWEEP)
+    Path("prompt_queries.json").unlink()
+    Path("documents", "long.md").write_text(
+        "".join(f"Rule {n}. Parcels of class {n} take days.\n\n" for n in range(40))
+    )
+    small = ["--setting", "plain-size80", "--grade", "1=3"]
+    succeeded(capsys, "search", "experiment.yaml", "parcels of class 7", *small)
+    succeeded(capsys, "search", "experiment.yaml", "thirty days", *small, "--quote", "1=thirty days")
+    ran = succeeded(capsys, "run", "experiment.yaml")
+    said = "1 of 2 labelled passages is exactly a chunk of some settings (plain-size80), not of all"
+    assert " ".join(ran.err.split()).count(said) == 1
+    assert " ".join(ragtrial(capsys, "compare").err.split()).count(said) == 1
+
+
 def test_hits_over_the_same_text_are_one_item(tmp_path: Path, capsys: Capture) -> None:
     """Nine settings, 180 hits, one document of 2,880 characters: items share less than half of their text."""
     small_experiment(tmp_path, config=SWEEP)

@@ -294,10 +294,10 @@ def _baseline_name(inputs: ComparisonInput, entries: Sequence[ComparedReport], b
 
 
 def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
-    """Warnings about settings that failed when they were run, and about missing files."""
+    """Warnings about settings that failed when they were run, missing files, and labels that are chunks."""
     for entry in entries:
         for warning in entry.report.warnings:
-            if warning.code == "files-missing":
+            if warning.code in ("files-missing", "chunk-labels"):
                 yield ReportWarning(warning.code, warning.message)
         for failure in entry.report.failures:
             message = f"{entry.name}: {failure.name} failed when it was run, and is not compared."

@@ -78,6 +78,19 @@ class Overlaps:
         np.minimum.at(ranks, self.passages.judgments, np.where(self.found > 0, self.found, never))
         return np.where(ranks == never, 0, ranks).astype(np.int32)
 
+    @property
+    def are_chunks(self) -> Bools:
+        """True for each relevant passage that has exactly the characters of a chunk, shape (passages,)."""
+        chunks, passages = self.chunks, self.passages
+        far = 1 + max(int(chunks.starts.max(initial=0)), int(passages.begins.max(initial=0)))
+        places = passages.documents.astype(np.int64) * far + passages.begins
+        near = np.isin(chunks.documents.astype(np.int64) * far + chunks.starts, places)
+        ends = {
+            *zip(*(column[near].tolist() for column in (chunks.documents, chunks.starts, chunks.ends)), strict=True)
+        }
+        rows = zip(*(column.tolist() for column in (passages.documents, passages.begins, passages.ends)), strict=True)
+        return np.array([row in ends for row in rows], dtype=np.bool_) & (self.grades[passages.judgments] > 0)
+
     def covered(self, k: int) -> Counts:
         """How much of each passage the first ``k`` chunks have together, in characters, shape (passages,)."""
         met = self.meetings

@@ -62,6 +62,7 @@ def build_report(
     reported += latency_warnings({part.name: part.latency for part in settings})
     reported += tie_warnings({name: one.tied for name, one in judged.items()}, primary, options.ties)
     reported += judged_warnings({name: one.graded for name, one in judged.items()}, metrics.primary.k)
+    reported += chunk_label_warnings({name: one.graded for name, one in judged.items()})
     return Report(
         schema_version=SCHEMA_VERSION,
         run_id=new_run_id(datetime.now(UTC)),
@@ -119,6 +120,21 @@ def judged_warnings(scored: Mapping[str, GradedRankings], k: int | None) -> Iter
             f"less than half of the first {k} hits are judged in {len(few)} of {len(shares)} settings ({lowest}: "
             f"{shares[lowest]:.0%}); the others count as wrong. Few passages per question leave most hits unjudged; "
             "`ragtrial pool` says which to judge first.",
+        )
+
+
+def chunk_label_warnings(scored: Mapping[str, GradedRankings]) -> Iterator[ReportWarning]:
+    """A warning if relevant passages are chunks of some settings and not of others; all their chunks must be known."""
+    known = {name: graded.overlaps for name, graded in scored.items() if graded.overlaps and graded.overlaps.is_whole}
+    are_chunks = np.array([overlaps.are_chunks for overlaps in known.values()], dtype=np.bool_)
+    are_chunks &= ~are_chunks.all(axis=0)
+    if count := int(are_chunks.any(axis=0).sum()):
+        favoured = list(known)[int(are_chunks.sum(axis=1).argmax())]
+        passages = f"{count:,} of {counted(are_chunks.shape[1], 'labelled passage')} {'is' if count == 1 else 'are'}"
+        yield ReportWarning(
+            "chunk-labels",
+            f"{passages} exactly a chunk of some settings ({favoured}), not of all: labels of whole hits favour chunks "
+            "like those that they were made from. Name the passage that answers instead.",
         )
 
 
