@@ -54,8 +54,8 @@ dataset: {corpus: documents, queries: labels.json}
 retrievers: {bm25: {kind: bm25}}
 sweep:
   matrix:
-    retrievers.bm25.k1: {range: [0.1, 1.0, 0.1]}
-    retrievers.bm25.b: {range: [0.01, 0.1, 0.01]}
+    retrievers.bm25.k1: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    retrievers.bm25.b: [0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1]
 search: {method: METHOD, settings: SETTINGS, held_out: HELD_OUT, finalists: 1}
 """
 SEARCH = "search: {method: METHOD, settings: SETTINGS, held_out: HELD_OUT}\n"

@@ -91,7 +91,7 @@ HEADINGS = {
 SAMPLES = {
     "experiment": "support", "dataset": "{corpus: documents, queries: prompt_queries.json}",
     "retrievers": "{bm25: {kind: bm25}}", "function": '"my_module:function"', "language": "python", "type": "HNSW_SQ",
-    "name": "pages", "workers": "2", "address": '"10.0.0.1:6379"', "range": "[0.0, 1.0, 0.25]", "between": "[0.0, 1.0]",
+    "name": "pages", "workers": "2", "address": '"10.0.0.1:6379"', "between": "[0.0, 1.0]",
     "base_url": '"https://api.cohere.com/v2"', "url": '"http://localhost:6333"', "items": "items.jsonl",
     "inputs": "dense", "fusion inputs": "[dense, bm25]", "run_file path": "runs/dense.trec",
     "collection: faiss path": "pages.faiss", "collection: pgvector url": '"postgresql://localhost/app"',

@@ -13,7 +13,7 @@ import pytrec_eval
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.config.models import ExperimentConfig
-from ragtrial.dataset.datasets import beir_corpus, beir_labels
+from ragtrial.dataset.datasets import DatasetOptions, beir_labels, corpus_of
 from ragtrial.dataset.library import Library
 from ragtrial.experiment import run_experiment
 
@@ -82,7 +82,7 @@ def test_empty_documents_of_cranfield_are_kept_and_have_no_chunk_of_text(shared_
     from ragtrial.dataset.chunks import Chunks
 
     folder = shared_data / "cranfield"
-    Library.write(beir_corpus(folder), tmp_path)
+    Library.write(corpus_of(DatasetOptions(beir=str(folder))), tmp_path)
     library = Library(tmp_path)
     assert (len(library), library.empty) == (1400, 2)
     empty = [library.positions[name] for name in ("471", "995")]

@@ -34,7 +34,7 @@ from worklists import write_work
 
 SWEEP = """
 sweep:
-  matrix: {chunker.size: {range: [100, 300, 100]}, retrievers.dense.top_k: [5, 10]}
+  matrix: {chunker.size: [100, 200, 300], retrievers.dense.top_k: [5, 10]}
   include: [{chunker.size: 50, chunker.overlap: 10}]
   exclude: [{chunker.size: 300, retrievers.dense.top_k: 5}]
 """

@@ -51,9 +51,9 @@ def sweep_of(**options: Any) -> SweepOptions:
     return SweepOptions.model_validate(options)
 
 
-def combined(sweep: SweepOptions, seed: int = 0) -> list[Combination]:
+def combined(sweep: SweepOptions) -> list[Combination]:
     """The combinations of a sweep that is right."""
-    found, faults = combinations(sweep, seed)
+    found, faults = combinations(sweep)
     assert faults == []
     return found
 

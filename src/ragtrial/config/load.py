@@ -279,8 +279,6 @@ def _search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
     if config.sweep is None or not config.sweep.matrix:
         axes = "name some in sweep.matrix, like {chunker.size: [128, 256]}"
         yield ("search",), f"search has no axes to search along; {axes}."
-    elif config.sweep.sample is not None:
-        yield ("sweep", "sample"), "sweep.sample has no effect with a search; say search.settings instead."
     if search.method != "random" and search.held_out is None:
         why = "which looks at the labels while it searches, so that the verdict needs other queries"
         message = f"search.method is {search.method}, {why}: set search.held_out, like 0.3, or method: random."

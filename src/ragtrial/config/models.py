@@ -167,8 +167,7 @@ class ExperimentConfig(Options):
     """Measure how long single queries take, on at most 50 of them (default: in runs of at most ten settings)."""
 
     seed: int = 0
-    """The random seed: for a sweep's `sample`, a search and its held-out queries, and the queries whose latency is
-    measured."""
+    """The random seed: for a search and its held-out queries, and the queries whose latency is measured."""
 
     _source: ConfigSource = PrivateAttr(default_factory=ConfigSource)
     _derived: dict[str, Any] = PrivateAttr(default_factory=dict)

@@ -143,17 +143,9 @@ def failing_as(part: Setting) -> Iterator[None]:
 def setting_of(config: ExperimentConfig, entry: str) -> Setting:
     """The setting of an entry of ``retrievers`` of ``config``, with its parts."""
     retriever = config.retrievers[entry]
-    return Setting(
-        entry,
-        entry,
-        retriever,
-        effective(config, retriever, "chunker"),
-        effective(config, retriever, "context"),
-        effective(config, retriever, "embedder"),
-        effective(config, retriever, "store"),
-        config,
-        tuple(setting_of(config, part) for part in retriever.parts),
-    )
+    reaching = {section: effective(config, retriever, section) for section in REACHING}
+    parts = tuple(setting_of(config, part) for part in retriever.parts)
+    return Setting(entry, entry, retriever, config=config, parts=parts, **reaching)
 
 
 def named_setting(variant: Variant, entry: str, names: SettingNames | None) -> Setting:
@@ -208,7 +200,7 @@ def _sweep_faults(sweep: SweepOptions, settings: Sequence[Setting], reaching: Co
             where = places.get(key, ("sweep", "include"))
             yield where, f"{dotted(where)}: {key} reaches no setting: none is changed by it, or each has its own."
     if len(settings) > sweep.max_settings:
-        most = f"max_settings is {sweep.max_settings:,}. Take values out, set sample, or raise max_settings"
+        most = f"max_settings is {sweep.max_settings:,}. Take values out, or raise max_settings"
         yield ("sweep",), f"the sweep comes to {len(settings):,} settings; {most}."
 
 

@@ -12,13 +12,11 @@ search:
 from __future__ import annotations
 
 import math
-import random
 import re
-import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
@@ -30,34 +28,9 @@ from ragtrial.options import Options, dotted, shown
 from ragtrial.report.schema import COSTS, context_cost
 
 MOST_COMBINATIONS = 100_000
-"""A matrix with more is never built; without ``exclude`` it can be sampled from."""
+"""A matrix with more is never built."""
 
 PlacedFault = tuple[KeyPath, str]
-
-
-def _a_range(numbers: list[float]) -> list[float]:
-    if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
-        raise ValueError("must be three finite numbers: start, stop (inclusive) and step.")
-    start, stop, step = numbers
-    if step == 0 or (stop - start) * step < 0:
-        raise ValueError(f"is empty: a step of {step:g} does not lead from {start:g} to {stop:g}.")
-    if (stop - start) / step > MOST_COMBINATIONS:
-        raise ValueError(f"has more than {MOST_COMBINATIONS:,} numbers.")
-    return numbers
-
-
-class RangeAxis(Options):
-    """Numbers at equal distances."""
-
-    range: Annotated[list[float], AfterValidator(_a_range)]
-    """[start, stop, step]: numbers from start, in steps up or down. stop is included if a step reaches it."""
-
-    @cached_property
-    def numbers(self) -> list[int | float]:
-        """Whole numbers if start and step are; else the nearest to the exact decimals."""
-        start, stop, step = (Fraction(repr(number)) for number in self.range)
-        kind = int if start.denominator == step.denominator == 1 else float
-        return [kind(start + count * step) for count in range(int((stop - start) // step) + 1)]
 
 
 def _two_ends(ends: list[int | float]) -> list[int | float]:
@@ -98,20 +71,15 @@ def _shape_of(value: object) -> str | None:
     if isinstance(value, list):
         return "a list"
     keys = set(value) if isinstance(value, Mapping) else set()
-    if isinstance(value, RangeAxis) or keys == {"range"}:
-        return "a range"
     return "two ends" if isinstance(value, BetweenAxis) or (keys and keys <= {"between", "log"}) else None
 
 
 AxisValues = Annotated[
-    Annotated[list[Any], Field(min_length=1), Tag("a list")]
-    | Annotated[RangeAxis, Tag("a range")]
-    | Annotated[BetweenAxis, Tag("two ends")],
+    Annotated[list[Any], Field(min_length=1), Tag("a list")] | Annotated[BetweenAxis, Tag("two ends")],
     Discriminator(
         _shape_of,
         custom_error_type="axis",
-        custom_error_message="an axis is a list of values, {range: [start, stop, step]}, or "
-        "{between: [lowest, highest]}",
+        custom_error_message="an axis is a list of values, or {between: [lowest, highest]}",
     ),
 ]
 
@@ -120,21 +88,17 @@ class SweepOptions(Options):
     """Many settings from one config: every combination of values along axes."""
 
     matrix: dict[str, AxisValues] = Field(default={})
-    """Axes: dotted keys of the config, each with a list of values, `{range: [start, stop, step]}` (stop inclusive) or,
-    for a search, `{between: [0.0, 1.0]}`. Values may be whole mappings; a mapping of another kind replaces the
-    config's, others are laid over it. A swept `kind` keeps the options that both kinds have in common. Keys that move
-    together are in one entry, joined by commas, with a list of lists: `"chunker.size, chunker.overlap": [[128, 20],
-    [256, 40]]`."""
+    """Axes: dotted keys of the config, each with a list of values or, for a search, `{between: [0.0, 1.0]}`.
+    Values may be whole mappings; a mapping of another kind replaces the config's, others are laid over it. A swept
+    `kind` keeps the options that both kinds have in common. Keys that move together are in one entry, joined by commas,
+    with a list of lists: `"chunker.size, chunker.overlap": [[128, 20], [256, 40]]`."""
 
     include: list[dict[str, Any]] = Field(default=[])
     """More combinations, each with values by dotted keys; what one does not name stays as the config has it. They run
-    regardless of `exclude` and `sample`."""
+    regardless of `exclude`."""
 
     exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(default=[])
     """Combinations of the matrix to leave out: the combinations that agree with all values of an entry."""
-
-    sample: Annotated[int, Field(ge=1)] | None = None
-    """How many combinations of the matrix are tried, drawn at random with `seed` (default: all)."""
 
     max_settings: Annotated[int, Field(ge=1)] = 200
     """The most settings that a sweep may have; more are refused before anything is run."""
@@ -148,8 +112,7 @@ class SweepOptions(Options):
     def axes(self) -> list[Axis]:
         """The entries of the matrix, in its order."""
         return [
-            Axis(keys_in(entry), ("sweep", "matrix", entry), one.numbers if isinstance(one, RangeAxis) else one)
-            for entry, one in self.matrix.items()
+            Axis(keys_in(entry), ("sweep", "matrix", entry), axis_values) for entry, axis_values in self.matrix.items()
         ]
 
     def swept_keys(self) -> list[str]:
@@ -256,32 +219,28 @@ def identity_of(value: Any) -> Hashable:
     return (bool, value) if isinstance(value, bool) else (value, None)
 
 
-def combinations(sweep: SweepOptions, seed: int) -> tuple[list[Combination], list[PlacedFault]]:
+def combinations(sweep: SweepOptions) -> tuple[list[Combination], list[PlacedFault]]:
     """The combinations of the matrix, the last axis fastest, then the combinations of ``include``, each once; and
     faults.
-
-    ``sample`` draws from the combinations that ``exclude`` leaves, with ``seed``, and keeps their order.
     """
-    axes, draws_first = sweep.axes(), sweep.sample is not None and not sweep.exclude
+    axes = sweep.axes()
     counts = [len(axis.positions) for axis in axes]
-    size = math.prod(counts) if axes else 0
-    if size > sys.maxsize or (min(size, sweep.sample or size) if draws_first else size) > MOST_COMBINATIONS:
+    if (size := math.prod(counts)) > MOST_COMBINATIONS:
         message = (
             f"sweep has {size:,} combinations ({' x '.join(f'{count:,}' for count in counts if count > 1)}); at most "
             f"{MOST_COMBINATIONS:,} are built: take axes or values out, join keys that move together in one entry, or "
-            "set sample, without exclude."
+            "use a search."
         )
         return [], [(("sweep", "matrix"), message)]
     faults: list[PlacedFault] = []
-    matrix = unique(_at(axes, index) for index in _drawn(size, sweep.sample if draws_first else None, seed))
+    values = ([axis.at(position) for position in axis.positions] for axis in axes)
+    matrix = unique(map(Combination.of, product(*values))) if axes else []
     for number, entry in enumerate(sweep.exclude):
         if not any(combination.agrees(entry) for combination in matrix):
             where: KeyPath = ("sweep", "exclude", number)
             message = f"{dotted(where)} drops nothing: no combination of the matrix has all of its values."
             faults.append((where, message))
-    kept = [one for one in matrix if not any(one.agrees(entry) for entry in sweep.exclude)]
-    if not draws_first:
-        kept = [kept[index] for index in _drawn(len(kept), sweep.sample, seed)]
+    kept = [combination for combination in matrix if not any(map(combination.agrees, sweep.exclude))]
     found = unique([*kept, *sweep.included()])
     if not found:
         message = "sweep.exclude drops every combination of the matrix; there is nothing to run."
@@ -295,22 +254,6 @@ def unique(combinations: Iterable[Combination]) -> list[Combination]:
     for combination in combinations:
         first.setdefault(combination.identity, combination)
     return list(first.values())
-
-
-def _drawn(size: int, sample: int | None, seed: int) -> Sequence[int]:
-    """The positions of ``sample`` random items, ascending; all positions without a sample."""
-    if sample is None or sample >= size:
-        return range(size)
-    return sorted(random.Random(seed).sample(range(size), sample))  # noqa: S311 - not a secret
-
-
-def _at(axes: Sequence[Axis], index: int) -> Combination:
-    """Combination number ``index`` of the matrix."""
-    parts = []
-    for axis in reversed(axes):
-        index, position = divmod(index, len(axis.positions))
-        parts.append(axis.at(position))
-    return Combination.of(reversed(parts))
 
 
 Method = Literal["random", "tpe"]

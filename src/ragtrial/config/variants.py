@@ -45,7 +45,7 @@ def _variants(config: ExperimentConfig, sweep: SweepOptions) -> list[Variant]:
     content, variants = config.content, list[Variant]()
     chosen, faults = list[Combination](), list(sweep_faults(sweep, content.value))
     if not faults:
-        chosen, faults = (sweep.given(), []) if config.search else combinations(sweep, config.seed)
+        chosen, faults = (sweep.given(), []) if config.search else combinations(sweep)
     wrong = dict.fromkeys(content.fault_at(*fault) for fault in faults)
     for combination in chosen:
         try:

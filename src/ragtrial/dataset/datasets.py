@@ -21,11 +21,6 @@ from ragtrial.options import Options, PathText
 from ragtrial.records import Judgment, PromptQueries, Query, Question, ReportWarning
 
 
-def beir_corpus(folder: Path) -> Path:
-    """The corpus file of a BEIR folder. Raises CorpusError when there is none."""
-    return _file(folder, "corpus.jsonl", CorpusError)
-
-
 @dataclass(frozen=True)
 class BeirLabels:
     """The labels of a split with its overlay, which ``added`` judgments and ``changed`` grades.
@@ -218,7 +213,9 @@ def own_documents(questions: Sequence[Question]) -> Iterator[ReportWarning]:
 
 def corpus_of(options: DatasetOptions) -> Path:
     """Where the documents are. Raises CorpusError if a BEIR folder has none."""
-    return beir_corpus(Path(options.beir)) if options.beir is not None else Path(options.corpus or "")
+    if options.beir is not None:
+        return _file(Path(options.beir), "corpus.jsonl", CorpusError)
+    return Path(options.corpus or "")
 
 
 def load_dataset(options: DatasetOptions) -> Dataset:

@@ -84,28 +84,30 @@ def locate_all(sought: Sequence[PassageQuery], library: Library, *, fuzzy: float
     likeness, in (0, 1], of a place for a passage that is lost otherwise.
     """
     different = list(dict.fromkeys(sought))
-    matches = _found(different, library, _Document)
+    matches = _found(different, library)
     lost = [query for query in different if query not in matches]
-    matches |= _found(lost, library, _PlainDocument)
+    matches |= _found(lost, library, is_plain=True)
     if fuzzy is not None:
         matches |= _alike([query for query in different if query not in matches], library, fuzzy)
     return [matches.get(query, LOST) for query in sought]
 
 
-def _found(sought: Iterable[PassageQuery], library: Library, view: type[_Document]) -> dict[PassageQuery, PassageMatch]:
-    """The matches of the passages that are found, in one walk over the documents."""
+def _found(
+    sought: Iterable[PassageQuery], library: Library, *, is_plain: bool = False
+) -> dict[PassageQuery, PassageMatch]:
+    """The matches of the passages that are found, in one walk over the documents; see ``_Document``."""
+    words_of = lru_cache(10_000)(lambda text: _plain_words(without_signs(text) if is_plain else text))
     within: dict[int, list[PassageQuery]] = {}
     anywhere: dict[str, list[PassageQuery]] = {}  # by a word that a document must have, "" if there is none
     for query in sought:
-        words = _plain_words(view.shown(query.text))
+        words = words_of(query.text)
         if words and query.among is not None:
             within.setdefault(query.among, []).append(query)
         elif words:
             anywhere.setdefault(max(words[1:-1], key=len, default=""), []).append(query)
-    words_of = lru_cache(10_000)(lambda text: _plain_words(view.shown(text)))
     found: dict[PassageQuery, tuple[MatchKind, list[Place]]] = {}
     for position in range(len(library)) if anywhere else sorted(within):
-        document = view(library.text(position))
+        document = _Document(library.text(position), is_plain=is_plain)
         candidates = [query for word in anywhere.keys() & {"", *document.words} for query in anywhere[word]]
         for query in [*within.get(position, ()), *candidates]:
             words = words_of(query.text)
@@ -146,20 +148,15 @@ def _piece_of(library: Library, place: Place) -> str:
 
 
 class _Document:
-    """A text in which passages are looked up; ``kept`` are the places of the characters that count (default: all)."""
+    """A text in which passages are looked up; if it ``is_plain``, both without their Markdown signs."""
 
-    def __init__(self, text: str, kept: Sequence[int] | None = None) -> None:
+    def __init__(self, text: str, *, is_plain: bool = False) -> None:
         self._text = text
-        self._kept = kept
-
-    @staticmethod
-    def shown(passage: str) -> str:
-        """The passage as it is looked up."""
-        return passage
+        self._is_plain = is_plain
 
     @cached_property
     def words(self) -> frozenset[str]:
-        return frozenset(_plain_words(self.shown(self._text)))
+        return frozenset(_plain_words(without_signs(self._text) if self._is_plain else self._text))
 
     @cached_property
     def _folded(self) -> tuple[str, list[int], list[int]]:
@@ -168,7 +165,7 @@ class _Document:
         They are -1 inside of a character that folds to several, such as between the two s of a sharp s.
         """
         pieces, begins, ends = list[str](), list[int](), list[int]()
-        kept = range(len(self._text)) if self._kept is None else self._kept
+        kept: Sequence[int] = kept_places(self._text) if self._is_plain else range(len(self._text))
         for word in re.finditer(r"\S+", "".join(map(self._text.__getitem__, kept))):
             for place in kept[word.start() : word.end()]:
                 pieces.append(plain(self._text[place]))
@@ -185,6 +182,9 @@ class _Document:
 
         ``verbatim`` leaves out all other kinds.
         """
+        if self._is_plain:
+            spans = self.places_of(words)
+            return ("markup" if spans else "lost"), spans
         spans = [Span(at, at + len(passage)) for at in _all_starts(passage, self._text)]
         if spans or verbatim:
             return "exact", spans
@@ -198,21 +198,6 @@ class _Document:
         folded, begins, ends = self._folded
         found = [Span(begins[at], ends[at + len(words) - 1]) for at in _all_starts(words, folded)]
         return [span for span in found if span.start >= 0 <= span.end]
-
-
-class _PlainDocument(_Document):
-    """A text without its Markdown signs, in which passages without theirs are looked up."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, kept_places(text))
-
-    @staticmethod
-    def shown(passage: str) -> str:
-        return without_signs(passage)
-
-    def find(self, passage: str, words: str, *, verbatim: bool = False) -> tuple[MatchKind, list[Span]]:
-        spans = self.places_of(words)
-        return ("markup" if spans else "lost"), spans
 
 
 def places_in(passage: str, text: str) -> tuple[MatchKind, list[Span]]:
@@ -242,17 +227,18 @@ def is_in(passage: str, text: str) -> bool:
     return bool(words) and " ".join(words) in " ".join(_plain_words(without_signs(text)))
 
 
-def how_alike(passage: str, piece: str) -> Literal["exact", "spacing", "case", "typography", "markup"] | None:
+_FORMS: Mapping[MatchKind, Callable[[str], object]] = {
+    "exact": str.strip,
+    "spacing": str.split,
+    "case": lambda text: text.casefold().split(),
+    "typography": _plain_words,
+    "markup": lambda text: _plain_words(without_signs(text)),
+}
+
+
+def how_alike(passage: str, piece: str) -> MatchKind | None:
     """The kind in which a piece of text is the passage, white space at the ends ignored; None if it is not."""
-    if piece.strip() == passage.strip():
-        return "exact"
-    if piece.split() == passage.split():
-        return "spacing"
-    if piece.casefold().split() == passage.casefold().split():
-        return "case"
-    if _plain_words(piece) == _plain_words(passage):
-        return "typography"
-    return "markup" if _plain_words(without_signs(piece)) == _plain_words(without_signs(passage)) else None
+    return next((kind for kind, form in _FORMS.items() if form(piece) == form(passage)), None)
 
 
 class DocumentNames:

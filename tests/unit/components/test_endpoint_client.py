@@ -29,7 +29,7 @@ def options_of(double: EndpointDouble, **more: object) -> EndpointOptions:
 def embedded(double: EndpointDouble, waits: list[float], **more: object) -> list[list[float]]:
     """The vectors of TEXTS; what the client waits is noted instead."""
     with Client(options_of(double, **more), waits.append) as client:
-        return list(embed(client, TEXTS, {}).vectors.tolist())
+        return list(embed(client, TEXTS, {})[0].tolist())
 
 
 RIGHT = [vector_of(text).tolist() for text in TEXTS]

@@ -202,5 +202,5 @@ def test_a_limit_uses_up_no_retry_while_other_requests_are_answered() -> None:
                 double.default = endpoint_double.status(429)
 
         with Client(options, others) as client:
-            assert embed(client, ["a"], {}).vectors[0].tolist() == vector_of("a").tolist()
+            assert embed(client, ["a"], {})[0][0].tolist() == vector_of("a").tolist()
     assert len(turns) == 10

@@ -27,8 +27,8 @@ def answer(service: str, url: str, timeout: float) -> Any:
     given = {"model": "m", "base_url": url, "api_key": "${MY_OWN}", "timeout": timeout, "retries": 0}
     with Client((ChatOptions if service == "chat" else EndpointOptions).model_validate(given)) as client:
         if service == "embeddings":
-            embedded = embed(client, TEXTS, {})
-            return embedded.vectors.tolist(), embedded.tokens
+            vectors, tokens = embed(client, TEXTS, {})
+            return vectors.tolist(), tokens
         if service == "rerank":
             ranked = rerank(client, "a blue ship", TEXTS)
             return ranked.scores.tolist(), ranked.tokens

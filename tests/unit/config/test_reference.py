@@ -32,7 +32,6 @@ def test_every_kind_of_every_family_has_a_section() -> None:
         ("evaluators.span_coverage", "number, above 0, at most 1", "0.5"),
         ("store.space", "`cosine` or `ip` or `l2`", "cosine"),
         ("store.hnsw.max_neighbors", "whole number, at least 2", "16"),
-        ("sample", "whole number, at least 1", ""),
         ("experiment", "text", "required"),
         ("latency", "true or false", ""),
         ("chunker", "mapping", "{kind: recursive}"),

@@ -139,7 +139,7 @@ def test_functions_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
         (
             {"matrix": MATRIX, "max_settings": 4},
             '"sweep"',
-            "the sweep comes to 5 settings; max_settings is 4. Take values out, set sample, or raise max_settings.",
+            "the sweep comes to 5 settings; max_settings is 4. Take values out, or raise max_settings.",
         ),
         (
             {"matrix": {"retrievers.words.top_k": [3, 4], "chunker.size": [60]}},

@@ -14,7 +14,6 @@ from ragtrial.config.load import load_config
 from ragtrial.config.settings import settings_of
 from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.config.sweep import (
-    RangeAxis,
     SettingNames,
     combinations,
     identity_of,
@@ -24,16 +23,15 @@ from ragtrial.errors import ConfigError
 from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, combined, read, sweep_of, values, written
 
 
-def made(sweep: str, seed: int = 0) -> list[dict[str, Any]]:
-    content = written(sweep)
-    return [dict(one.values) for one in combined(read(content), seed)]
+def made(sweep: str) -> list[dict[str, Any]]:
+    return [dict(one.values) for one in combined(read(written(sweep)))]
 
 
 # What is combined.
 
 
-def test_the_last_axis_is_the_fastest_and_a_range_ends_with_its_stop() -> None:
-    assert made("matrix: {chunker.size: [128, 256], retrievers.dense.top_k: {range: [10, 60, 50]}}") == [
+def test_the_last_axis_is_the_fastest() -> None:
+    assert made("matrix: {chunker.size: [128, 256], retrievers.dense.top_k: [10, 60]}") == [
         {SIZE: 128, TOP_K: 10},
         {SIZE: 128, TOP_K: 60},
         {SIZE: 256, TOP_K: 10},
@@ -63,31 +61,6 @@ def test_keys_in_one_entry_move_together() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("numbers", "expected"),
-    [
-        ([10, 60, 50], [10, 60]),
-        ([0.1, 0.5, 0.1], [0.1, 0.2, 0.3, 0.4, 0.5]),  # not 0.30000000000000004, and 0.5 is met
-        ([0, 1, 0.25], [0.0, 0.25, 0.5, 0.75, 1.0]),
-        ([-1, 1, 1], [-1, 0, 1]),
-    ],
-)
-def test_a_range_has_the_decimals_that_people_mean(numbers: list[float], expected: list[float]) -> None:
-    found = RangeAxis(range=numbers).numbers
-    assert found == expected
-    assert list(map(type, found)) == list(map(type, expected))
-
-
-@given(st.integers(-50, 50), st.integers(-50, 50), st.integers(-9, 9).filter(bool))
-def test_a_range_of_whole_numbers_is_that_of_python_with_its_stop(start: int, stop: int, step: int) -> None:
-    expected = list(range(start, stop + (1 if step > 0 else -1), step))
-    if not expected:
-        with pytest.raises(ValueError, match="is empty"):
-            RangeAxis(range=[start, stop, step])
-        return
-    assert RangeAxis(range=[start, stop, step]).numbers == expected
-
-
 # How many, and which.
 
 KEYS = ["chunker.size", "chunker.overlap", "embedder.model", "store.space"]
@@ -107,55 +80,22 @@ def test_there_are_as_many_as_the_product_without_the_excluded_and_with_the_incl
     more = [{"store.kind": name} for name in "abc"[: data.draw(st.integers(0, 3))]]
     sweep = sweep_of(matrix=matrix, include=more, exclude=[entry] if entry else [])
     dropped = prod(len(matrix[key]) for key in matrix if key not in entry) if entry else 0
-    found, _ = combinations(sweep, 0)
+    found, _ = combinations(sweep)
     assert len(found) == prod(map(len, matrix.values())) - dropped + len(more)
     assert len({one.identity for one in found}) == len(found)
 
 
-@given(matrices(), st.integers(1, 30), st.integers(0, 5))
-def test_a_sample_is_a_part_of_the_whole_in_its_order_and_the_same_for_the_same_seed(
-    matrix: dict[str, list[Any]], count: int, seed: int
-) -> None:
-    whole = [one.identity for one in combined(sweep_of(matrix=matrix), seed)]
-    sweep = sweep_of(matrix=matrix, sample=count, include=[{"store.kind": "a"}])
-    *drawn, last = (one.identity for one in combined(sweep, seed))
-    assert len(drawn) == min(count, len(whole))
-    assert drawn == [one for one in whole if one in drawn]
-    assert last == identity_of({"store.kind": "a"})
-    assert [one.identity for one in combined(sweep, seed)] == [*drawn, last]
-
-
-def test_another_seed_draws_another_sample_and_a_sample_leaves_out_what_is_excluded() -> None:
-    sweep = sweep_of(matrix={SIZE: list(range(50)), TOP_K: [1, 2]}, exclude=[{TOP_K: 2}], sample=10)
-    samples = {tuple(one.identity for one in combined(sweep, seed)) for seed in range(5)}
-    assert len(samples) == 5
-    assert all(one.values[TOP_K] == 1 for one in combined(sweep, 0))
-
-
-BILLION = {key: RangeAxis(range=[1, 1000, 1]) for key in (SIZE, OVERLAP, TOP_K)}
-
-
 def test_a_billion_combinations_are_refused_by_their_number_and_not_built() -> None:
-    assert combinations(sweep_of(matrix=BILLION), 0) == (
+    assert combinations(sweep_of(matrix={key: list(range(1000)) for key in (SIZE, OVERLAP, TOP_K)})) == (
         [],
         [
             (
                 ("sweep", "matrix"),
                 "sweep has 1,000,000,000 combinations (1,000 x 1,000 x 1,000); at most 100,000 are built: take axes or "
-                "values out, join keys that move together in one entry, or set sample, without exclude.",
+                "values out, join keys that move together in one entry, or use a search.",
             )
         ],
     )
-
-
-def test_a_few_of_a_billion_are_drawn_without_building_the_rest() -> None:
-    sweep = sweep_of(matrix={**BILLION, MODEL: RangeAxis(range=[1, 1e5, 1])}, sample=20)
-    drawn = combined(sweep, 0)
-    assert len(drawn) == 20
-    assert len({one.identity for one in drawn}) == 20
-    assert [one.identity for one in combined(sweep, 0)] == [one.identity for one in drawn]
-    assert [one.identity for one in combined(sweep, 1)] != [one.identity for one in drawn]
-    assert [tuple(one.values.values()) for one in drawn] == sorted(tuple(one.values.values()) for one in drawn)
 
 
 # What a combination makes of the config.
@@ -320,7 +260,7 @@ matrix:
   embedder:
     - kind: custom
       function: a:b
-  retrievers.dense.top_k: {range: [1, 2, 1]}
+  retrievers.dense.top_k: [1, 2]
 """
     made = with_last(sweep)
     assert place_of(made, "chunker", "size") == "config.yaml:2:25"
@@ -328,7 +268,7 @@ matrix:
     assert place_of(made, "store", "space") == "config.yaml:3:42"
     assert place_of(made, "embedder") == "config.yaml:5:9"
     assert place_of(made, "embedder", "function") == "config.yaml:6:9"
-    assert place_of(made, "retrievers", "dense", "top_k") == "config.yaml:7:5"
+    assert place_of(made, "retrievers", "dense", "top_k") == "config.yaml:7:33"
     assert place_of(made, "retrievers", "dense", "kind") == "config.yaml:-2:11"
     assert place_of(made, "retrievers") == "config.yaml:-3:1"
 
@@ -347,7 +287,7 @@ def test_the_example_of_the_page_comes_to_what_the_page_says(root: Path) -> None
     block = (root / "docs" / "sweeps.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
     sweep = sweep_of(**parse_yaml(block, "sweeps.md", FOLDER).value["sweep"])
     naming = SettingNames.of(sweep)
-    found = combined(sweep, 0)
+    found = combined(sweep)
     assert list(dict.fromkeys(naming.name("dense", {SIZE: one.values[SIZE]}) for one in found)) == [
         "dense-size128", "dense-size256", "dense-size512", "dense-size1024",
     ]  # fmt: skip
@@ -360,5 +300,5 @@ def test_the_example_of_the_page_comes_to_what_the_page_says(root: Path) -> None
 def test_the_axes_of_the_page_are_axes(root: Path) -> None:
     lines = (root / "docs" / "sweeps.md").read_text(encoding="utf-8").splitlines()
     axes = [line.split("`")[1] for line in lines if line.startswith("| `")]
-    assert len(axes) == 4
-    assert sum(len(combined(read(written(f"matrix: {{{axis}}}")))) for axis in axes) == 8
+    assert len(axes) == 3
+    assert sum(len(combined(read(written(f"matrix: {{{axis}}}")))) for axis in axes) == 6

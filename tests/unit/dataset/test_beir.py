@@ -9,7 +9,7 @@ import pytest
 
 from corpora import write_files, write_rows
 from forms import qrels_rows
-from ragtrial.dataset.datasets import beir_corpus, beir_labels
+from ragtrial.dataset.datasets import DatasetOptions, beir_labels, corpus_of
 from ragtrial.errors import CorpusError, LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query
 from ragtrial.runs.inputs import read_qrels
@@ -79,7 +79,7 @@ def test_gzipped_files_read_as_plain_ones_do(folder: Path) -> None:
         },
     )
     assert beir_labels(folder, "test").labels == READ
-    assert beir_corpus(folder) == folder / "corpus.jsonl.gz"
+    assert corpus_of(DatasetOptions(beir=str(folder))) == folder / "corpus.jsonl.gz"
 
 
 def test_ids_may_hold_spaces_where_tabs_are_between(folder: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_folder_without_the_files_is_refused_with_what_is_missing(folder: Path
         f"{folder}: has no queries.jsonl (nor queries.jsonl.gz); `dataset.beir` names a BEIR folder."
     )
     with pytest.raises(CorpusError) as no_corpus:
-        beir_corpus(folder)
+        corpus_of(DatasetOptions(beir=str(folder)))
     assert str(no_corpus.value) == (
         f"{folder}: has no corpus.jsonl (nor corpus.jsonl.gz); `dataset.beir` names a BEIR folder."
     )

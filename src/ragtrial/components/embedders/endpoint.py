@@ -6,7 +6,6 @@ import base64
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Lock
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -25,14 +24,8 @@ _MOST_DIMENSIONS = 8192
 """Numbers of a vector at most, where their count is not known."""
 
 
-@dataclass(frozen=True, eq=False)
-class EmbeddingReply:
-    """Vectors, float32 (texts, dimension), in the order of the texts, and the number of billed tokens, None if it is
-    not reported.
-    """
-
-    vectors: Floats
-    tokens: int | None
+EmbeddingReply = tuple[Floats, int | None]
+"""Vectors, float32 (texts, dimension), in the order of the texts, and the billed tokens, None if not reported."""
 
 
 def embed(
@@ -47,7 +40,7 @@ def embed(
     who = named(client)
     rows = in_order(member(answer, "data", list, who), len(texts), who)
     vectors = matrix([row.get("embedding") for row in rows], texts, who)
-    return EmbeddingReply(vectors, billed(answer, "usage", ("total_tokens", "prompt_tokens")))
+    return vectors, billed(answer, "usage", ("total_tokens", "prompt_tokens"))
 
 
 def matrix(vectors: Sequence[Any], texts: Sequence[str], who: str) -> Floats:
@@ -140,16 +133,16 @@ class _Encode:
 
     def __call__(self, texts: Sequence[str]) -> Floats:
         side, plain = sided(texts) if self._embedder.tells_sides else (0, texts)
-        reply = self._embedder.request(self._client, plain, self._embedder.side_fields()[side])
-        wanted, found = self._embedder.dimensions, reply.vectors.shape[1]
+        vectors, tokens = self._embedder.request(self._client, plain, self._embedder.side_fields()[side])
+        wanted, found = self._embedder.dimensions, vectors.shape[1]
         if wanted is not None and found != wanted:
             raise EndpointError(
                 f"the model {self._embedder.model!r} at {self._embedder.base_url} answered with vectors of {found} "
                 f"dimensions, and `dimensions` asks for {wanted}; not every model can shorten its vectors."
             )
         with self._lock:
-            self.tokens = None if self.tokens is None or reply.tokens is None else self.tokens + reply.tokens
-        return reply.vectors
+            self.tokens = None if self.tokens is None or tokens is None else self.tokens + tokens
+        return vectors
 
 
 @EMBEDDERS.register("openai")
@@ -202,8 +195,7 @@ class CohereEmbedder(EndpointEmbedder):
         most_bytes = answer_budget(texts, len(texts) * (self.dimensions or _MOST_DIMENSIONS))
         answer, who = client.post("embed", body, most_bytes), named(client)
         vectors = member(member(answer, "embeddings", dict, who), "float", list, who)
-        tokens = billed(answer, "meta", "billed_units", ("input_tokens",))
-        return EmbeddingReply(matrix(vectors, texts, who), tokens)
+        return matrix(vectors, texts, who), billed(answer, "meta", "billed_units", ("input_tokens",))
 
 
 @EMBEDDERS.register("voyage")
