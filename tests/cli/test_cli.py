@@ -21,7 +21,6 @@ from small_experiment import CONFIG, HASHING, LABELS, Capture, Outcome, ragtrial
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))  # where the details of a crash go
@@ -33,18 +32,11 @@ def config(tmp_path: Path) -> Path:
     return Path("experiment.yaml")
 
 
-def process(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+def finished(*arguments: str) -> Outcome:
     """The command line in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "ragtrial", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": "", **environment},
-    )  # fmt: skip
-
-
-def finished(*arguments: str, **environment: str) -> Outcome:
-    made = process(*arguments, **environment)
-    out, err = made.communicate(timeout=LONGEST)
-    return Outcome(made.returncode, out, err)
+    command, environment = [sys.executable, "-m", "ragtrial", *arguments], {**os.environ, "PYTHONPATH": ""}
+    made = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=LONGEST)
+    return Outcome(made.returncode, made.stdout, made.stderr)
 
 
 # Every command.

@@ -16,12 +16,6 @@ from small_experiment import BROKEN, CONFIG, Capture, ragtrial, small_experiment
 Golden = Callable[[str, str], None]
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "400")
-
-
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     small_experiment(tmp_path)
@@ -32,7 +26,6 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_init_gives_an_experiment_that_validates_and_runs_as_it_is(tmp_path: Path, capsys: Capture) -> None:
-    """With the real model: by meaning, by words, and both."""
     made = ragtrial(capsys, "init", "trial")
     assert (made.code, made.err) == (0, "")
     lines = made.out.splitlines()

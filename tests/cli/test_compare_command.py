@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +30,7 @@ VALUES = {"old": HALF, "new": [0.75, 0.7] * 6, "same": list(HALF), "few": [1.0, 
 
 
 @pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def small(tmp_path: Path) -> Path:
     write_folder(report_of(VALUES), tmp_path / "small", {}, [], {})
     return tmp_path
 
@@ -40,43 +40,13 @@ def compare(capsys: Capture, *options: str) -> Outcome:
 
 
 # The critical value of 12 equal steps is sqrt(11/3) = 1.915, which 9 of them one way just reach; 0 is far off.
-def test_the_text_of_a_small_comparison(small: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_text_of_a_small_comparison(
+    small: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, golden: Callable[[str, str], None]
+) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     made = compare(capsys, "small", "--baseline", "old")
-    assert made.code == 0
-    assert made.err == ""
-    lines = made.out.splitlines()
-    assert lines[:2] == ["4 settings, 12 questions, ndcg@3, against old", ""]
-    assert lines[2:7] == [
-        "Baseline: old, ndcg@3 0.500",
-        "  better               new (+0.225, 95% CI +0.211 to +0.239)",
-        "  too few differences  few (+0.042)",
-        "  identical            same",
-        "Next: replace old by new, after a look at the questions that it loses: ragtrial compare small --baseline old "
-        "--queries",
-    ]
-    assert lines[7:13] == [
-        "",
-        "setting   mean  difference    95% interval       p  won  tied  lost   n  detectable  questions needed  "
-        "verdict",
-        "new      0.725      +0.225  +0.211 +0.239?  0.0005   12     0     0  12       0.021                14  better",
-        "few      0.542      +0.042               -       -    1    11     0  12           -                 -  "
-        "too few differences",
-        f"old      0.500{'':89}(baseline)",
-        "same     0.500       0.000               -       -    0    12     0  12           -                 -  "
-        "identical",
-    ]
-    assert lines[13:] == [
-        "",
-        "new scored 0.725 on the questions used to pick it; expect about 0.725 on new ones. It was the best in "
-        "100% of bootstrap resamples.",
-        "too few differences: the two differ on fewer than 10 queries; no interval is given.",
-        "? few differences: 15 queries or fewer differ, so this interval is rough.",
-        "detectable: the difference that these questions detect 80% of the time. questions needed: in all, to detect "
-        "0.02 (the margin).",
-        "Paired sign-flip test and balanced bootstrap-t (max-t, all 4,096 flips, 10,000 resamples, seed 0); 95% "
-        "intervals, simultaneous for 3 comparisons.",
-    ]
+    assert (made.code, made.err) == (0, "")
+    golden("compare-few-differences", made.out)
 
 
 def test_the_json_has_the_documented_fields_and_the_finding(small: Path, capsys: Capture) -> None:
@@ -237,6 +207,9 @@ def test_a_terminal_shows_verdicts_in_colour_and_a_pipe_the_same_words_without(
     with in_terminal("compare", "small", "--baseline", "old") as typed:
         typed.await_text("\x1b[1msetting")
         typed.await_text("\x1b[32mbetter")
-    with in_terminal("compare", "small", "--baseline", "old", "--no-color") as typed:
-        typed.await_text("better\r\n")
+    for options, (name, value) in ((["--no-color"], ("X", "")), ([], ("NO_COLOR", "1")), ([], ("TERM", "dumb"))):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            with in_terminal("compare", "small", "--baseline", "old", *options) as typed:
+                typed.await_text("better\r\n")
     assert "\x1b" not in compare(capsys, "small", "--baseline", "old").out

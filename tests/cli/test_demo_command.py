@@ -13,11 +13,6 @@ SETTINGS = ["hybrid", "dense", "bm25-chunks", "bm25-titles", "bm25"]
 """Best first by the primary metric."""
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.mark.slow
 def test_the_demo_compares_five_settings_and_can_be_repeated(tmp_path: Path, capsys: Capture) -> None:
     for _ in range(2):

@@ -41,13 +41,11 @@ COMMANDS = [
 
 
 def test_every_column_is_explained(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tables of the commands above, as the terminal gets them; names of settings and of runs explain themselves."""
     (tmp_path / "experiment.yaml").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "hashing.py").write_text(HASHING, encoding="utf-8")
     (tmp_path / "qrels.txt").write_text("q1 0 d1 1\nq2 0 d2 1\n", encoding="utf-8")
     (tmp_path / "run.txt").write_text("q1 Q0 d1 1 2.0 run\nq2 Q0 d1 1 2.0 run\n", encoding="utf-8")
     (tmp_path / "q.csv").write_text("question,answer\nwhich?,nowhere at all\n", encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
     titles: dict[str, str] = {}
     shown = Terminal.table
 

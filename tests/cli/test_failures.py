@@ -175,7 +175,6 @@ def test_a_chunker_or_an_embedder_that_breaks_fails_its_setting_and_what_refines
 def test_what_nobody_expected_fails_one_setting_and_its_traceback_is_in_the_report(
     kitchen: Experiment, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A library that breaks: bm25s, below a setting that is made of it."""
     import bm25s
 
     def broken(*_: object, **__: object) -> None:

@@ -14,8 +14,7 @@ TWO = CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _here(tmp_path: Path) -> None:
     small_experiment(tmp_path, config=TWO)
 
 

@@ -19,12 +19,6 @@ from small_experiment import LABELS, Capture, ragtrial
 from worklists import judgments, write_work
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-
 def test_what_comes_next_is_said_of_the_report_that_the_worklist_is_of(tmp_path: Path) -> None:
     with Session(write_work(tmp_path, report=str(tmp_path / "results" / "one"))) as session:
         said = "ragtrial rescore results/one --labels prompt_queries.json --config experiment.yaml"

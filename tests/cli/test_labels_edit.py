@@ -12,8 +12,7 @@ from small_experiment import Capture, ragtrial, small_experiment, succeeded
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _here(tmp_path: Path) -> None:
     small_experiment(tmp_path)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial.cli.terminal import LineProgress
+from ragtrial.cli.terminal import LineProgress, Terminal
+from ragtrial.progress import stage
 from small_experiment import CONFIG, HASHING, Capture, ragtrial, small_experiment
 
 SLOW = (
@@ -74,9 +75,8 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
-def test_each_setting_is_scored_at_once(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_setting_is_scored_at_once(tmp_path: Path, capsys: Capture) -> None:
     """So a first verdict is there before the embeddings are; a cached run says nothing of it."""
-    monkeypatch.chdir(tmp_path)
     first = CONFIG.replace("retrievers:\n", "retrievers:\n  words: {kind: bm25, top_k: 3}\n")
     small_experiment(tmp_path, config=first)
     lines = ragtrial(capsys, "run").err.splitlines()
@@ -88,9 +88,8 @@ def test_each_setting_is_scored_at_once(tmp_path: Path, capsys: Capture, monkeyp
 
 
 def test_chunks_that_the_model_does_not_read_to_the_end_are_reported_before_they_are_embedded(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     config = CONFIG.replace('{kind: custom, function: "hashing:embed"}', "{kind: sentence-transformer, max_length: 8}")
     small_experiment(tmp_path, config=config)
     lines = ragtrial(capsys, "run").err.splitlines()
@@ -98,3 +97,15 @@ def test_chunks_that_the_model_does_not_read_to_the_end_are_reported_before_they
     embedded = next(place for place, line in enumerate(lines) if line.startswith("embeddings: "))
     assert said[0] < embedded < said[1]  # and among the warnings at the end
     assert lines[said[0]].startswith("dense: 3 chunks are longer")
+
+
+def test_a_stage_within_another_is_told_first_and_the_outer_one_by_its_own_name(capsys: Capture) -> None:
+    progress = Terminal(as_json=False, quiet=False, verbose=False, no_color=True).progress()
+    with stage(progress, "retrieval (reranked)", 4, "queries") as outer:
+        with stage(progress, "reranking", 400, "pairs") as inner:
+            inner.advance(400)
+        with pytest.raises(ValueError, match="broken"), stage(progress, "abandoned", 1, "pairs"):
+            raise ValueError("broken")
+        outer.advance(4)
+    lines = [re.sub(r"[0-9.]+ s$", "s", line) for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["reranking: 400 pairs, s", "retrieval (reranked): 4 queries, s"]

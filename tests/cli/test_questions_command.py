@@ -32,8 +32,7 @@ CONFIG_BOTH = f"{CONFIG}output: {{directory: results}}\n".replace(
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _here(tmp_path: Path) -> None:
     labels = {"queries": [{"id": f"own{number}", "text": f"how long may I keep the {subject}",
                            "relevant_docs": [{"doc": name}]}
                           for number, (subject, name) in enumerate(zip(SUBJECTS, DOCUMENTS, strict=True))]}  # fmt: skip

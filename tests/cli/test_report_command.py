@@ -16,11 +16,6 @@ from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succee
 TWO = CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def test_a_run_with_report_writes_the_page_and_names_it_last(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config=TWO)
     ran = succeeded(capsys, "run", "experiment.yaml", "--report")

@@ -26,7 +26,6 @@ RUN = (
 
 @pytest.fixture(autouse=True)
 def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     Path("qrels.txt").write_text(QRELS)
     Path("bm25.run").write_text(RUN)

@@ -49,7 +49,6 @@ latency: false
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     small_experiment(tmp_path, config=CONFIG, labels=LABELS, documents=DOCUMENTS)
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     return tmp_path
 

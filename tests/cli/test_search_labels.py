@@ -20,12 +20,6 @@ from terminals import in_terminal
 TEXT = "how many days do parcels take"
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-
 def labels() -> list[dict[str, Any]]:
     return list(json.loads(Path("prompt_queries.json").read_text(encoding="utf-8"))["queries"])
 
@@ -245,7 +239,6 @@ def test_an_id_is_the_first_words_of_the_text() -> None:
 
 
 def test_hits_are_graded_by_key_in_a_terminal(tmp_path: Path, capsys: Capture) -> None:
-    """Undo takes the last grade back, a key that means nothing says which do, and what was graded is written."""
     small_experiment(tmp_path)
     documents = order(capsys)
     with in_terminal("search", "experiment.yaml", TEXT, "--label") as typed:

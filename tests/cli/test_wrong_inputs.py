@@ -178,10 +178,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("wrong", [pytest.param(wrong, id=wrong.name) for wrong in CASES])
-def test_a_mistake_is_answered_with_its_place_and_the_next_step(
-    wrong: Wrong, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_mistake_is_answered_with_its_place_and_the_next_step(wrong: Wrong, tmp_path: Path, capsys: Capture) -> None:
     old, new = wrong.replace
     assert not old or CONFIG.count(old) == 1
     config = CONFIG.replace(old, new) if old else CONFIG
@@ -244,14 +241,8 @@ SEVERAL: Mapping[str, tuple[dict[str, Any], Sequence[str], list[str]]] = {
 
 @pytest.mark.parametrize(("wrong", "options", "places"), SEVERAL.values(), ids=SEVERAL)
 def test_all_faults_are_told_at_once_before_anything_is_run(
-    wrong: dict[str, Any],
-    options: Sequence[str],
-    places: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
+    wrong: dict[str, Any], options: Sequence[str], places: list[str], tmp_path: Path, capsys: Capture
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     small_experiment(tmp_path, **wrong)
     made = ragtrial(capsys, *RUN, "-q", *options)
     lines = made.err.splitlines()
@@ -263,10 +254,7 @@ def test_all_faults_are_told_at_once_before_anything_is_run(
 
 
 @pytest.mark.parametrize("command", ["run", "validate"])
-def test_what_of_the_corpus_is_not_read_is_told_and_no_fault(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_of_the_corpus_is_not_read_is_told_and_no_fault(command: str, tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, documents={**DOCUMENTS, "old.doc": "x"})
     (tmp_path / "more").mkdir()
     (tmp_path / "documents" / "more").symlink_to(tmp_path / "more", target_is_directory=True)
@@ -276,11 +264,7 @@ def test_what_of_the_corpus_is_not_read_is_told_and_no_fault(
     assert any(one in told for one in left_out)
 
 
-def test_a_results_folder_that_cannot_be_written_keeps_what_was_computed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    """It broke while running; with another folder the same command does nothing twice."""
-    monkeypatch.chdir(tmp_path)
+def test_a_results_folder_that_cannot_be_written_keeps_what_was_computed(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config=CONFIG + "output: {directory: taken}\n")
     (tmp_path / "taken").write_text("a file", encoding="utf-8")
     made = ragtrial(capsys, "run", "experiment.yaml", "-q")

@@ -131,7 +131,6 @@ def test_the_hybrid_guide_s_command_and_program_print_what_it_shows(root: Path, 
 
 
 def test_what_the_hybrid_guide_reads_from_its_tables_is_so(place: Place) -> None:
-    """BM25 first on codes and last on paraphrases, dense the other way round, fusion ahead on the mean."""
     report = place.report("hybrid")
     tags = {query.id: query.tags for query in report.queries}
 

@@ -49,7 +49,6 @@ def test_the_commands_of_comparing_two_runs_print_what_the_page_shows(tmp_path: 
 
 
 def test_the_commands_in_words_exist() -> None:
-    """A command in a sentence has only options that there are."""
     names = ("compare-two-runs", "install", "troubleshooting", "how-many-questions")
     texts = [(DOCS / f"{name}.md").read_text(encoding="utf-8") for name in names]
     found = [command for text in texts for command in re.findall(r"`ragtrial ((?:cache )?\w+)([^`]*)`", text)]
@@ -195,7 +194,6 @@ def test_the_options_that_embed_faster_are_valid() -> None:
 def test_the_config_of_the_page_on_sparse_and_late_models_runs(
     tmp_path: Path, tiny_model: Path, sparse_model: Path, late_model: Path
 ) -> None:
-    """With tiny models of the real classes, over a small corpus."""
     models = {"sentence-transformer": tiny_model, "sparse": sparse_model, "late": late_model, "late_rerank": late_model}
 
     def local(value: Any) -> Any:

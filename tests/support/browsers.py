@@ -15,6 +15,12 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from ragtrial.cli.group import group
 
+HOSTILE = (
+    '<img src=x onerror="window.hacked = 1"> </script><script>window.hacked = 1</script> {{constructor}} '
+    "\u202eright to left\u202c \u0007bell שלום \U0001f600 here is the answer " + "longword" * 400
+)
+"""A text that a page must show as text."""
+
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from experiments import EMBEDDING
+from local_servers import local_server
 from ragtrial.engines.base import Space
 
 if TYPE_CHECKING:
@@ -78,25 +76,7 @@ def free_port() -> int:
 @contextmanager
 def chroma_server(folder: Path) -> Iterator[int]:
     """The port of a Chroma server of ``folder`` on this machine."""
-    port = free_port()
-    command = [str(Path(sys.executable).with_name("chroma")), "run", "--host", "127.0.0.1"]
-    process = subprocess.Popen(
-        [*command, "--path", str(folder), "--port", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=folder.parent,
-    )
-    try:
-        until = time.monotonic() + 30
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/heartbeat", timeout=1).close()
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > until:
-                    raise
-                time.sleep(0.05)
-        yield port
-    finally:
-        process.terminate()
-        process.wait()
+    chroma = [str(Path(sys.executable).with_name("chroma")), "run", "--host", "127.0.0.1", "--path", str(folder)]
+    log = folder.parent / "chroma-server.log"
+    with local_server(lambda port: [*chroma, "--port", str(port)], log, answers="api/v2/heartbeat") as address:
+        yield int(address.rpartition(":")[2])

@@ -28,7 +28,7 @@ def local_server(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with log.open("w") as out:
-        server = subprocess.Popen(command(port), stdout=out, stderr=out, start_new_session=True,
+        server = subprocess.Popen(command(port), stdout=out, stderr=out, start_new_session=True, cwd=log.parent,
                                   env={**os.environ, **(environment or {})})  # fmt: skip
     try:
         deadline = time.monotonic() + LONGEST

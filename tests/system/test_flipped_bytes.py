@@ -109,7 +109,6 @@ def test_damage_in_every_file_of_a_workspace_changes_no_number(
     request: pytest.FixtureRequest,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Each file is damaged once; whatever was made of it is made again, and that is said."""
     drawn = random.Random(request.node.name)
     experiment = Experiment(shutil.copytree(finished[0].folder, tmp_path / "copy"))
     for path in files(experiment.workspace):

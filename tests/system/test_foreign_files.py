@@ -142,7 +142,6 @@ LEADING_OUT: dict[str, tuple[dict[str, str | None], str]] = {
 
 @pytest.mark.parametrize("case", LEADING_OUT)
 def test_a_worklist_leads_nowhere_that_is_not_below_its_folder(foreign: Foreign, tmp_path: Path, case: str) -> None:
-    """Neither by dots, absolute paths, links, nor by a config that it names; what is asked for is named."""
     changed, option = LEADING_OUT[case]
     folder, outside = foreign.folder, foreign.outside
     (folder / "link").symlink_to(outside)

@@ -10,22 +10,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from browsers import Seen, chromium, violations
+from browsers import HOSTILE, Seen, violations
 from ragtrial.labelling.session.serving import LabelPage
 from ragtrial.labelling.worklist import Draft, TextToGrade
 from small_experiment import small_experiment
 from worklists import item, judgments, served, whole_documents, write_work
-
-HOSTILE = (
-    '<img src=x onerror="window.hacked = 1"> </script><script>window.hacked = 1</script> {{constructor}} '
-    "\u202eright to left\u202c \u0007bell שלום \U0001f600 here is the answer " + "longword" * 400
-)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
 
 
 class Labelling(Seen):

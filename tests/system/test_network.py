@@ -110,7 +110,6 @@ def test_python_code_connects_to_nothing_and_looks_up_no_name(number: int, watch
 
 @pytest.mark.parametrize("number", range(len(COMMANDS)), ids=[" ".join(arguments) for arguments in COMMANDS])
 def test_the_process_connects_to_nothing_in_whatever_language(number: int, watched: dict[int, Watched]) -> None:
-    """The kernel is watched, so that compiled code is seen, too."""
     made = watched[number]
     if made.kernel is None:
         pytest.skip("strace is not installed, or may not trace")

@@ -10,14 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from browsers import Look, Seen, write_page
+from browsers import HOSTILE, Look, Seen, write_page
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
-
-HOSTILE = (
-    '<img src=x onerror="window.hacked = 1"> </script><script>window.hacked = 1</script> {{constructor}} '
-    "\u202eright to left\u202c \u0007bell שלום " + "longword" * 400
-)
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,6 @@ def test_two_parts_that_search_one_index_with_other_prefixes_are_fused_and_timed
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no umask")
 @pytest.mark.parametrize("umask", [0o002, 0o077])
 def test_workspace_and_reports_have_the_users_umask(made: Experiment, umask: int) -> None:
-    """Databases, too: a group that shares a workspace may write what any of it has made."""
     command = [sys.executable, "-m", "ragtrial", "run", str(made.file)]
     subprocess.run(command, umask=umask, cwd=made.folder, env={**os.environ}, check=True, capture_output=True)
     written = [path for folder in ("workspace", "results") for path in (made.folder / folder).rglob("*")]

@@ -81,7 +81,6 @@ def test_a_retriever_that_fails_at_another_wording_is_still_asked_the_question(t
 
 
 def test_what_a_finished_experiment_stands_on_is_used_also_where_nobody_had_to_read_it(tmp_path: Path) -> None:
-    """Answers that were paid for, words that were counted, and vectors of the refiner's own among them."""
     retrievers = {
         "words": {**WORDS, "score": False},
         "mine": {**MINE, "score": False},

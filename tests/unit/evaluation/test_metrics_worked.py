@@ -190,7 +190,6 @@ def test_a_long_ideal_ranking_has_an_ndcg_of_exactly_one_and_none_more() -> None
 
 
 def test_a_grade_above_the_scale_is_refused_wherever_it_stands() -> None:
-    """Even where it was not retrieved, and whatever else was."""
     graded = scenario(("a", {"a": 2}), ("b", {"b": 1, "not retrieved": 6})).graded()
     with pytest.raises(MetricError) as caught:
         scores("err@3", graded)
