@@ -106,15 +106,12 @@ def test_strict_makes_a_warning_an_error(config: Path, capsys: Capture, tmp_path
 
 
 def test_a_limit_runs_only_the_first_queries_and_says_so(config: Path, capsys: Capture) -> None:
-    made = succeeded(capsys, "run", config, "--limit", "1", "--json")
-    assert made.json["warnings"] == [{"code": "limit", "message": "only the first 1 of 2 queries were run."}]
-    assert [query.id for query in load_report(Path(made.json["report"]).parent).queries] == ["q1"]
-
-
-def test_an_override_is_run_and_reported(config: Path, capsys: Capture) -> None:
-    made = ragtrial(capsys, "run", config, "--set", "retrievers.dense.top_k=1", "--set", "experiment=other", "--json")
+    override = ("--set", "retrievers.dense.top_k=1", "--set", "experiment=other")
+    made = succeeded(capsys, "run", config, "--limit", "1", *override, "--json")
     assert made.json["primary_metric"] == "ndcg@1"
-    assert load_report(Path(made.json["report"]).parent).config["experiment"] == "other"
+    assert made.json["warnings"] == [{"code": "limit", "message": "only the first 1 of 2 queries were run."}]
+    report = load_report(Path(made.json["report"]).parent)
+    assert ([query.id for query in report.queries], report.config["experiment"]) == (["q1"], "other")
 
 
 def test_the_answer_of_a_run_is_one_json_document(config: Path, capsys: Capture) -> None:

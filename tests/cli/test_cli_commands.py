@@ -248,7 +248,10 @@ def test_show_gives_the_metrics_that_are_asked_for_in_any_spelling(two_runs: lis
      ('{"schema_version": 99}', "is damaged, or of another version: schema_version: Input should be 2. "
       "Update ragtrial, or make it again with the command that wrote it.")],
 )  # fmt: skip
-def test_an_unreadable_report_hides_no_other(content: str, told: str, two_runs: list[str], capsys: Capture) -> None:
+def test_an_unreadable_report_hides_no_other(
+    content: str, told: str, two_runs: list[str], capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
     path = Path("results") / "small" / two_runs[1] / "report.json"
     path.write_text(content, encoding="utf-8")
     made = ragtrial(capsys, "show", two_runs[1])

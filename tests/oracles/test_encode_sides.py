@@ -30,15 +30,28 @@ def of_the_library(folder: Path, **prompts: str) -> Any:
     return model.encode_query(TEXTS, **texts), model.encode_document(TEXTS, **texts)
 
 
-@pytest.mark.parametrize("form", FORMS)
+ROUTED = ["prompts", "prompt not pooled", "two transformer routes", "a route without a model"]
+PREFIXES = {"query_prefix": "ask: ", "document_prefix": ""}
+"""Those of a config are prompts to the library."""
+
+
+@pytest.mark.parametrize(
+    ("form", "options"),
+    [
+        *((form, {}) for form in FORMS),
+        *((form, PREFIXES) for form in ("prompts", "prompt not pooled", "two static routes")),
+        *(pytest.param(form, {"backend": "openvino"}, marks=pytest.mark.slow) for form in ROUTED),
+    ],
+)
 def test_queries_and_documents_are_encoded_as_the_library_does(
-    form: str, models: dict[str, Path], tmp_path: Path
+    form: str, options: dict[str, Any], models: dict[str, Path], tmp_path: Path
 ) -> None:
-    queries, documents = of_the_library(models[form])
-    embedder = SentenceTransformerEmbedder(model=str(models[form]), device="cpu")
-    cached = CachedEmbedder(embedder, tmp_path)
-    np.testing.assert_allclose(cached.embed_queries(TEXTS), queries, atol=2e-6)
-    np.testing.assert_allclose(cached.embed_documents(TEXTS), documents, atol=2e-6)
+    prompts = {name.removesuffix("_prefix"): prompt for name, prompt in options.items() if options is PREFIXES}
+    queries, documents = of_the_library(models[form], **prompts)
+    embedder = SentenceTransformerEmbedder(model=str(models[form]), device="cpu", **options)
+    cached, within = CachedEmbedder(embedder, tmp_path), 1e-3 if "backend" in options else 2e-6
+    np.testing.assert_allclose(cached.embed_queries(TEXTS), queries, atol=within)
+    np.testing.assert_allclose(cached.embed_documents(TEXTS), documents, atol=within)
     assert embedder.dimension() in (None, documents.shape[1])
 
 
@@ -55,24 +68,6 @@ def test_no_more_tokens_are_read_than_there_are_positions(form: str, models: dic
     assert embedder.max_tokens() == MOST_TOKENS
     assert cached.count_too_long(np.array([MOST_TOKENS, MOST_TOKENS + 1])) == 1
     assert cached.tokenizer is not None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["prompts", "prompt not pooled", "two transformer routes", "a route without a model"])
-def test_openvino_takes_the_same_routes(form: str, models: dict[str, Path], tmp_path: Path) -> None:
-    queries, documents = of_the_library(models[form])
-    cached = CachedEmbedder(SentenceTransformerEmbedder(model=str(models[form]), backend="openvino"), tmp_path)
-    np.testing.assert_allclose(cached.embed_queries(TEXTS), queries, atol=1e-3)
-    np.testing.assert_allclose(cached.embed_documents(TEXTS), documents, atol=1e-3)
-
-
-@pytest.mark.parametrize("form", ["prompts", "prompt not pooled", "two static routes"])
-def test_prefixes_of_the_config_are_prompts_to_the_library(form: str, models: dict[str, Path], tmp_path: Path) -> None:
-    queries, documents = of_the_library(models[form], query="ask: ", document="")
-    embedder = SentenceTransformerEmbedder(model=str(models[form]), query_prefix="ask: ", document_prefix="")
-    cached = CachedEmbedder(embedder, tmp_path)
-    np.testing.assert_allclose(cached.embed_queries(TEXTS), queries, atol=2e-6)
-    np.testing.assert_allclose(cached.embed_documents(TEXTS), documents, atol=2e-6)
 
 
 @pytest.mark.parametrize("form", FORMS)

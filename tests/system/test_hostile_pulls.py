@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,20 +50,6 @@ def stage(
     path = remote / "stages" / kind / key
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-
-
-def with_file(name: str, content: bytes = b"x") -> Callable[[Path], None]:
-    """A stage with one more file of this name."""
-    return lambda remote: stage(remote, more={name: content})
-
-
-def listing(line: str | bytes) -> Callable[[Path], None]:
-    """A stage with this list of files."""
-    return lambda remote: stage(remote, line=line)
-
-
-def of_kind(kind: str) -> Callable[[Path], None]:
-    return lambda remote: stage(remote, kind=kind)
 
 
 def changed(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -148,61 +135,57 @@ def answers(content: str | bytes) -> Callable[[Path], None]:
     return write
 
 
-def remote_file(name: str) -> Callable[[Path], None]:
-    content = json.dumps({"kind": "qdrant", "collection": "production", "place": {"url": "http://127.0.0.1:9"}})
-    return with_file(name, content.encode())
-
-
+SERVER = b'{"kind": "qdrant", "collection": "production", "place": {"url": "http://127.0.0.1:9"}}'
 DEEP = "[" * 200_000
 PULLS: Mapping[str, Callable[[Path], None]] = {
-    "a list that is not JSON": listing("{"),
-    "an empty list": listing(""),
-    "a list in other bytes": listing(b"\xff\xfe\x00"),
-    "a list that is a list": listing("[]"),
-    "a list that is a number": listing("7"),
-    "a list that is null": listing("null"),
-    "a list that is 200,000 deep": listing(DEEP),
-    "a list of 200,000 deep files": listing('{"x.bin": ' + DEEP),
-    "a list with an integer of 5,000 digits": listing('{"x.bin": ' + "1" * 5_000 + "}"),
-    "a list with an infinite number": listing('{"x.bin": 1e999}'),
-    "a list of 40 MB": listing(b" " * 40_000_000),
-    "a gzip bomb for a list": listing(gzip.compress(b"[" * 10_000_000)),
-    "no files": listing("{}"),
-    "a file of a tuple": listing('{"x.bin": [3]}'),
-    "a size that is a text": listing('{"x.bin": "3"}'),
-    "a size that is true": listing('{"x.bin": true}'),
-    "a negative size": listing('{"x.bin": -1}'),
-    "a size that is too small": listing('{"x.bin": 2}'),
-    "a size that is too large": listing('{"x.bin": 3000000000}'),
+    "a list that is not JSON": partial(stage, line="{"),
+    "an empty list": partial(stage, line=""),
+    "a list in other bytes": partial(stage, line=b"\xff\xfe\x00"),
+    "a list that is a list": partial(stage, line="[]"),
+    "a list that is a number": partial(stage, line="7"),
+    "a list that is null": partial(stage, line="null"),
+    "a list that is 200,000 deep": partial(stage, line=DEEP),
+    "a list of 200,000 deep files": partial(stage, line='{"x.bin": ' + DEEP),
+    "a list with an integer of 5,000 digits": partial(stage, line='{"x.bin": ' + "1" * 5_000 + "}"),
+    "a list with an infinite number": partial(stage, line='{"x.bin": 1e999}'),
+    "a list of 40 MB": partial(stage, line=b" " * 40_000_000),
+    "a gzip bomb for a list": partial(stage, line=gzip.compress(b"[" * 10_000_000)),
+    "no files": partial(stage, line="{}"),
+    "a file of a tuple": partial(stage, line='{"x.bin": [3]}'),
+    "a size that is a text": partial(stage, line='{"x.bin": "3"}'),
+    "a size that is true": partial(stage, line='{"x.bin": true}'),
+    "a negative size": partial(stage, line='{"x.bin": -1}'),
+    "a size that is too small": partial(stage, line='{"x.bin": 2}'),
+    "a size that is too large": partial(stage, line='{"x.bin": 3000000000}'),
     "an object that is cut": changed(lambda content: content[:-1]),
     "an object that is empty": changed(lambda _: b""),
     "a changed byte": changed(lambda content: content[:-1] + b"X"),
     "a changed byte of the seal": changed(lambda content: content.replace(b'"what": "a', b'"what": "b')),
     "no seal": changed(lambda _: bytes([12, *bytes(7)]) + b'{"x.bin": 3}abc'),
-    "a file without a name": with_file(""),
-    "a file that is the folder": with_file("."),
-    "a file above the folder": with_file("../x.bin"),
-    "a file of an absolute path": with_file("/tmp/x.bin"),
-    "a file with a backslash": with_file("..\\x.bin"),
-    "a file with NUL": with_file("x\0y"),
-    "a file with an escape": with_file("x\x1b[2Jy"),
-    "a file with half a character": with_file("x\ud800y"),
-    "a file of 300 letters": with_file("x" * 300),
-    "a file 600 folders deep": with_file("x/" * 600 + "y"),
-    "a file below a file": with_file("x.bin/y"),
-    "a file in two cases": with_file("X.bin"),
-    "a file that is not sealed": with_file("probe.json"),
-    "a server": remote_file("remote.json"),
-    "a server in capitals": remote_file("Remote.JSON"),
-    "a server in a folder": remote_file("deep/remote.json"),
-    "a folder named like a server": remote_file("remote.json/x"),
+    "a file without a name": partial(stage, more={"": b"x"}),
+    "a file that is the folder": partial(stage, more={".": b"x"}),
+    "a file above the folder": partial(stage, more={"../x.bin": b"x"}),
+    "a file of an absolute path": partial(stage, more={"/tmp/x.bin": b"x"}),
+    "a file with a backslash": partial(stage, more={"..\\x.bin": b"x"}),
+    "a file with NUL": partial(stage, more={"x\0y": b"x"}),
+    "a file with an escape": partial(stage, more={"x\x1b[2Jy": b"x"}),
+    "a file with half a character": partial(stage, more={"x\ud800y": b"x"}),
+    "a file of 300 letters": partial(stage, more={"x" * 300: b"x"}),
+    "a file 600 folders deep": partial(stage, more={"x/" * 600 + "y": b"x"}),
+    "a file below a file": partial(stage, more={"x.bin/y": b"x"}),
+    "a file in two cases": partial(stage, more={"X.bin": b"x"}),
+    "a file that is not sealed": partial(stage, more={"probe.json": b"x"}),
+    "a server": partial(stage, more={"remote.json": SERVER}),
+    "a server in capitals": partial(stage, more={"Remote.JSON": SERVER}),
+    "a server in a folder": partial(stage, more={"deep/remote.json": SERVER}),
+    "a folder named like a server": partial(stage, more={"remote.json/x": SERVER}),
     "an object of 3 GB for a byte": sparse,
     "an object that is a pipe": fifo,
     "a stage under another name": moved_seal,
-    "a stage of marks": of_kind("uses"),
-    "a stage of locks": of_kind("locks"),
-    "a stage among vectors": of_kind("vectors"),
-    "a stage of latencies": of_kind("latency"),
+    "a stage of marks": partial(stage, kind="uses"),
+    "a stage of locks": partial(stage, kind="locks"),
+    "a stage among vectors": partial(stage, kind="vectors"),
+    "a stage of latencies": partial(stage, kind="latency"),
     "a pack of another model": pack(model=OTHER),
     "a pack with fewer rows than keys": pack(vectors=VECTORS[:2]),
     "a pack with more rows than keys": pack(keys=1),

@@ -13,7 +13,7 @@ import pytest
 from contests import metric_of, report_of, run_into
 from ragtrial import compare, load_report
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
-from ragtrial.errors import ComparisonError, InputError, MetricError, ReportError
+from ragtrial.errors import ComparisonError, MetricError, ReportError
 from ragtrial.report.schema import FailurePart
 
 
@@ -206,12 +206,15 @@ def test_a_setting_that_several_reports_have_is_no_baseline_by_itself(here: Path
          "there is nothing to compare 'dense' with, the only setting of main that is chosen. Name another setting "
          "(bm25), or name another report; `ragtrial list runs` shows them."),
         ([], {}, "no report is given; name one or more: a folder, a run id, or `latest`."),
+        (["main"], {"primary": "recal@3"}, "'recal@3': there is no metric 'recal'. Did you mean 'recall'? Known: "),
+        (["main"], {"primary": "recall@2"}, "main has no recall@2, the metric that decides. All have: precision@1"),
+        (["main"], {"metrics": ["ndcg@3", "rr@9"]}, "main has no rr@9. All have: precision@1, precision@3, "),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_refused(references: list[str], asked: dict[str, str], message: str, here: Path) -> None:
-    with pytest.raises(ComparisonError) as caught:
+    with pytest.raises((ComparisonError, MetricError)) as caught:
         input_of(references, **asked)  # type: ignore[arg-type]
-    assert str(caught.value) == message
+    assert str(caught.value).startswith(message)
 
 
 def test_all_reports_that_are_not_there_are_named_at_once(here: Path) -> None:
@@ -289,24 +292,6 @@ def test_a_metric_that_counts_for_no_query_is_left_out_unless_it_is_asked_for() 
     ordered = report.model_copy(update={"settings": settings, "metrics": metrics})
     assert input_of([ordered]).metrics == ("ndcg@3",)
     assert input_of([ordered], ["ndcg@3", "rbo@3"]).metrics == ("ndcg@3", "rbo(p=0.9)@3")
-
-
-@pytest.mark.parametrize(
-    ("asked", "error", "message"),
-    [
-        ({"primary": "recal@3"}, MetricError, "'recal@3': there is no metric 'recal'. Did you mean 'recall'? Known: "),
-        (
-            {"primary": "recall@2"},
-            ComparisonError,
-            "main has no recall@2, the metric that decides. All have: precision@1",
-        ),
-        ({"metrics": ["ndcg@3", "rr@9"]}, ComparisonError, "main has no rr@9. All have: precision@1, precision@3, "),
-    ],
-)
-def test_an_unknown_metric_is_refused(asked: dict[str, str], error: type[InputError], message: str, here: Path) -> None:
-    with pytest.raises(error) as caught:
-        input_of(["main"], **asked)  # type: ignore[arg-type]
-    assert str(caught.value).startswith(message)
 
 
 def test_a_primary_metric_without_any_value_is_refused() -> None:

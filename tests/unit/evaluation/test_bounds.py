@@ -144,21 +144,20 @@ def test_a_metric_without_bounds_has_none_and_a_sentence_that_says_why(name: str
     assert METRICS[name].unbounded.endswith(".")
 
 
-def test_ndcg_of_labels_with_several_gains_has_no_bounds() -> None:
+@pytest.mark.parametrize(
+    ("spelling", "why"),
+    [
+        ("ndcg@2", "the labels have more than one gain, and which of them an unjudged hit would get is not known."),
+        ("ap(judged_only=true)@2",
+         "judged_only drops the unjudged hits; what they would score can be said of the metric without it."),
+        ("ap@2", None),
+    ],
+)  # fmt: skip
+def test_several_gains_and_dropped_hits_leave_no_bounds(spelling: str, why: str | None) -> None:
     graded = scenario(("a x", {"a": 1}), ("b", {"b": 2})).graded()
-    assert bounds(parse_metric("ndcg@2"), graded) is None
-    assert why_unbounded(parse_metric("ndcg@2"), graded) == (
-        "the labels have more than one gain, and which of them an unjudged hit would get is not known."
-    )
-    assert why_unbounded(parse_metric("ap@2"), graded) is None
-
-
-def test_a_metric_that_drops_unjudged_hits_has_no_bounds() -> None:
-    graded = scenario(("a x", "a")).graded()
-    assert bounds(parse_metric("ap(judged_only=true)@2"), graded) is None
-    assert why_unbounded(parse_metric("ap(judged_only=true)@2"), graded) == (
-        "judged_only drops the unjudged hits; what they would score can be said of the metric without it."
-    )
+    assert (bounds(parse_metric(spelling), graded) is None, why_unbounded(parse_metric(spelling), graded)) == (
+        why is not None, why,
+    )  # fmt: skip
 
 
 def test_a_cutoff_that_the_score_could_not_have_has_no_bounds_either() -> None:

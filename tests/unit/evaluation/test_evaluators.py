@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log2
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,27 +23,25 @@ def evaluated(spellings: str, graded: GradedRankings, no_relevant: NoRelevant = 
     return evaluate([parse_metric(spelling) for spelling in spellings.split()], graded, no_relevant)
 
 
+@pytest.mark.parametrize(
+    ("policy", "mean", "values"),
+    [("skip", Mean(0.5, 1), [0.5, None, None]), ("zero", Mean(1 / 6, 3), [0.5, 0.0, 0.0])],
+)
+def test_a_query_without_relevant_documents_is_left_out_or_counts_as_zero(
+    policy: Any, mean: Mean, values: list[float | None]
+) -> None:
+    graded = scenario(("a x", "a"), ("a x", {}), ("a x", {"a": 0, "x": -1})).graded()
+    evaluation = evaluated("precision@2", graded, policy)["precision@2"]
+    assert (evaluation.mean.mean, evaluation.mean.n) == (pytest.approx(mean.mean, rel=1e-15), mean.n)
+    assert [evaluation.of(index) for index in range(3)] == values
+
+
 def test_evaluations_stand_under_the_one_spelling_in_the_order_asked_for() -> None:
     graded = scenario(("x a", "a")).graded()
     found = evaluated("MRR@2 rbp@5 map_cut_1", graded)
     assert list(found) == ["rr@2", "rbp(p=0.8)@5", "ap@1"]
     assert [str(evaluation.metric) for evaluation in found.values()] == list(found)
     assert [evaluation.values.tolist() for evaluation in found.values()] == [[0.5], [pytest.approx(0.16)], [0.0]]
-
-
-def test_a_query_without_relevant_documents_is_left_out_of_the_mean_and_of_n() -> None:
-    graded = scenario(("a x", "a"), ("a x", {}), ("a x", {"a": 0, "x": -1})).graded()
-    evaluation = evaluated("precision@2", graded, "skip")["precision@2"]
-    assert evaluation.mean == Mean(0.5, 1)
-    assert [evaluation.of(index) for index in range(3)] == [0.5, None, None]
-
-
-def test_with_zero_a_query_without_relevant_documents_counts_as_zero() -> None:
-    graded = scenario(("a x", "a"), ("a x", {}), ("a x", {"a": 0, "x": -1})).graded()
-    evaluation = evaluated("precision@2", graded, "zero")["precision@2"]
-    assert evaluation.mean.n == 3
-    assert evaluation.mean.mean == pytest.approx(0.5 / 3, rel=1e-15)
-    assert [evaluation.of(index) for index in range(3)] == [0.5, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("no_relevant", ["skip", "zero"])

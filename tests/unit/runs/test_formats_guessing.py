@@ -89,6 +89,10 @@ def test_lines_unlike_the_most_are_left_to_the_reader(tmp_path: Path, kind: Kind
     assert guess(tmp_path / "a", kind) == form
 
 
+SCORED = [
+    ("1 7 95\n1 8 80\n", "95"), ("1\t7\t95\n2\t8\t80\n", "95"), ("1 7 3\n1 8 2\n1 9 1\n2 7 1\n", "3"),
+    ("1 7 5\n1 8 5\n", "5"), ("q1 d1 0.5\n", "0.5"), ("q1 d1 1\nq1 d2 -2e-3\n", "-2e-3"), ("q1 d1 high\n", "high"),
+]  # fmt: skip
 REFUSED = [
     ("run", "q1 0 d1 1\n", "has 4 columns, such as 'q1 0 d1 1': it looks like qrels. "
      "Are qrels and run the wrong way round?"),
@@ -103,6 +107,9 @@ REFUSED = [
     ("run", '{"queries": [{"id": 1}]}', "looks like the form 'labels'."),
     ("qrels", '[{"results": []}]', "looks like the form 'results'."),
     ("qrels", '{"query": "q", "docs": []}\n', "looks like the form 'rankings'."),
+    *(("run", content, f"has 3 columns, of which the last is no rank: '{value}'. Write query, document and score as TREC "
+       "(query Q0 document rank score tag) or JSONL; ranks that fall are read with --format msmarco.")
+      for content, value in SCORED),
 ]  # fmt: skip
 
 
@@ -118,24 +125,6 @@ def test_what_looks_like_no_form_is_refused_as_seen(tmp_path: Path, kind: Kind, 
         "trec, beir, json, jsonl, parquet, labels, report.",
     }
     assert told(caught, tmp_path) == [f"a: {seen} {end[kind]}"]
-
-
-SCORED = [
-    ("1 7 95\n1 8 80\n", "95"), ("1\t7\t95\n2\t8\t80\n", "95"), ("1 7 3\n1 8 2\n1 9 1\n2 7 1\n", "3"),
-    ("1 7 5\n1 8 5\n", "5"), ("q1 d1 0.5\n", "0.5"), ("q1 d1 1\nq1 d2 -2e-3\n", "-2e-3"), ("q1 d1 high\n", "high"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("content", "value"), SCORED)
-def test_scores_in_a_third_column_are_no_ranks(tmp_path: Path, content: str, value: str) -> None:
-    write_files(tmp_path, {"a": content})
-    with pytest.raises(RunFileError) as caught:
-        guess(tmp_path / "a", "run")
-    assert told(caught, tmp_path) == [
-        f"a: has 3 columns, of which the last is no rank: '{value}'. Write query, document and score as TREC (query Q0 "
-        "document rank score tag) or JSONL; ranks that fall are read with --format msmarco. If it is a run, say which "
-        "form with --format: trec, msmarco, csv, json, jsonl, parquet, report, rankings, results."
-    ]
 
 
 @pytest.mark.parametrize("kind", ["run", "qrels"])

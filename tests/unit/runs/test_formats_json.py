@@ -121,14 +121,6 @@ RUN_FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("content", "messages"), RUN_FAULTS)
-def test_every_fault_of_a_run_is_told_with_its_place(tmp_path: Path, content: str, messages: list[str]) -> None:
-    write_files(tmp_path, {"a.json": content})
-    with pytest.raises(RunFileError) as caught:
-        read_runs(tmp_path / "a.json", form="json")
-    assert told(caught, tmp_path) == messages
-
-
 QRELS_FAULTS = [
     ('{"q": {"d": 0.5, "e": true, "f": "1"},\n "p": {"d": 1000001}, "o": {"d": null}}',
      ["a.json:1:13: query 'q', document 'd': the grade 0.5 must be a whole number, such as 1.",
@@ -139,14 +131,6 @@ QRELS_FAULTS = [
     ('{"q": {"d": 1' + "0" * 400 + "}}",
      ["a.json:1:13: query 'q', document 'd': the grade 1" + "0" * 99 + "... is beyond 1,000,000; is it one?"]),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("content", "messages"), QRELS_FAULTS)
-def test_every_fault_of_qrels_is_told_with_its_place(tmp_path: Path, content: str, messages: list[str]) -> None:
-    write_files(tmp_path, {"a.json": content})
-    with pytest.raises(LabelsError) as caught:
-        read_qrels(tmp_path / "a.json", form="json")
-    assert told(caught, tmp_path) == messages
 
 
 def test_faults_of_dicts_have_the_ids_and_twenty_are_told() -> None:
@@ -181,12 +165,19 @@ JSONL_FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("content", "messages"), JSONL_FAULTS)
-def test_every_fault_of_jsonl_is_told_with_its_line(tmp_path: Path, content: str, messages: list[str]) -> None:
-    write_files(tmp_path, {"a.jsonl": content})
-    with pytest.raises(RunFileError) as caught:
-        read_runs(tmp_path / "a.jsonl", form="jsonl")
-    assert told(caught, tmp_path) == messages
+@pytest.mark.parametrize(
+    ("name", "content", "messages"),
+    [
+        *(("a.json", *fault) for fault in RUN_FAULTS), *(("qrels.json", *fault) for fault in QRELS_FAULTS),
+        *(("a.jsonl", *fault) for fault in JSONL_FAULTS),
+    ],
+)  # fmt: skip
+def test_every_fault_is_told_with_its_place(tmp_path: Path, name: str, content: str, messages: list[str]) -> None:
+    write_files(tmp_path, {name: content})
+    read = read_qrels if name == "qrels.json" else read_runs
+    with pytest.raises((RunFileError, LabelsError)) as caught:
+        read(tmp_path / name, form=name.rpartition(".")[2])
+    assert told(caught, tmp_path) == [message.replace("a.json:", f"{name}:") for message in messages]
 
 
 def test_pairs_that_jsonl_judges_twice_are_told_with_both_lines(tmp_path: Path) -> None:
