@@ -12,7 +12,7 @@ from tokenize import TokenError
 from typing import ClassVar, TypeVar
 from zipfile import BadZipFile
 
-from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial, write_text
+from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, remove_partial, write_bytes, write_text
 from ragtrial.cache.bookkeeping import FileDigests, Presence, Rates, Usage, only_writer
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.remote import Servers, UnreachedError, release
@@ -30,11 +30,8 @@ from ragtrial.cache.seals import (
 from ragtrial.errors import WorkspaceError, listed
 from ragtrial.options import expand_user
 
-LAYOUT = "2"
-"""The version of the folder's layout; a workspace of another version is refused, not guessed at."""
-
-_OURS = frozenset({".gitignore", "in-use"})
-"""Files in every workspace: a file called LAYOUT in another folder is left alone."""
+_LAYOUT = b"2 0f72cab23116e1f26557eca089786de8\n"
+"""The content of the file LAYOUT: the version of the folder's layout, and its hash."""
 
 DAMAGE = (
     DamagedError, ValueError, TypeError, LookupError, EOFError, BadZipFile, OSError, RuntimeError, SyntaxError,
@@ -262,7 +259,7 @@ def _prepare(root: Path) -> None:
     """Make ``root`` a workspace if it is new or empty."""
     root.mkdir(parents=True, exist_ok=True)
     here = {path.name for path in root.iterdir()}
-    if here >= _OURS or (root / "LAYOUT").exists():  # the first thing that another run would have written
+    if (root / "LAYOUT").exists():  # the first thing that another run would have written
         return
     if others := sorted(name for name in here - {".gitignore"} if not name.startswith(TEMPORARY_PREFIX)):
         raise WorkspaceError(
@@ -270,43 +267,19 @@ def _prepare(root: Path) -> None:
             "name a new or an empty folder with `workspace:` or RAGTRIAL_WORKSPACE."
         )
     with only_writer(root):
-        write_text(root / "LAYOUT", _sealed(LAYOUT))
+        write_bytes(root / "LAYOUT", _LAYOUT)
         if not (root / ".gitignore").exists():
             write_text(root / ".gitignore", "*\n")
 
 
 def check_layout(root: Path) -> None:
-    """Raise WorkspaceError if ``root`` is no workspace, or one of another layout.
-
-    Where the file LAYOUT is gone or names nothing, and ``root`` is clearly a workspace, it is written again.
-    """
-    file, layout = root / "LAYOUT", _layout(root)
-    if not layout and {path.name for path in root.iterdir()} >= _OURS:
-        with suppress(OSError):  # a workspace may be read-only
-            if file.is_dir() and not file.is_symlink():
-                remove_folder(file)
-            write_text(file, _sealed(LAYOUT))
-            say_repaired(file, "it names no layout")
-            return
-    if not layout:
-        raise WorkspaceError(f"{root} is no workspace: its file LAYOUT is missing, damaged or cannot be read.")
-    if layout != LAYOUT:
-        raise WorkspaceError(
-            f"the workspace {root} has layout {layout!r}; this ragtrial reads {LAYOUT!r}. Use the ragtrial that made "
-            "it, delete the folder (it is made again), or name another with `workspace:`."
-        )
-
-
-def _sealed(layout: str) -> str:
-    """The content of the file LAYOUT. Its hash distinguishes another layout, which is an error, from damage."""
-    return f"{layout} {fingerprint(layout)}\n"
-
-
-def _layout(root: Path) -> str:
-    """The layout that the workspace in ``root`` names; empty if it names none."""
+    """Raise WorkspaceError if ``root`` is no workspace, or one of another layout."""
     try:
-        content = (root / "LAYOUT").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
-    layout = content.partition(" ")[0]
-    return layout if content == _sealed(layout) else ""
+        is_ours = (root / "LAYOUT").read_bytes() == _LAYOUT
+    except OSError:
+        is_ours = False
+    if not is_ours:
+        raise WorkspaceError(
+            f"{root} is no workspace of this ragtrial: its file LAYOUT is missing, damaged or of another version. Name "
+            "another folder with `workspace:` or RAGTRIAL_WORKSPACE, or delete this one if it is a cache."
+        )

@@ -19,12 +19,9 @@ import numpy.typing as npt
 
 from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.atomic import write_text
-from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.cache.workspace import Workspace
 from ragtrial.components.refiners import Refiner
 from ragtrial.config.settings import Setting
 from ragtrial.engines import CollectionOptions, Index, IndexUse, Store, opened
-from ragtrial.errors import listed
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.pipeline.corpus_stages import IndexStage, open_indexes
 from ragtrial.pipeline.ranking_stage import OpenSetting, RankingStage, open_setting
@@ -257,10 +254,7 @@ _NONE = "null"
 
 @dataclass(eq=False)
 class LatencyStage(Stage[LatencyPart | None]):
-    """The latency of single queries of a setting with its parts, their indexes open and warm; None without queries.
-
-    An earlier measurement of other queries serves as well, unless it had half as many or fewer.
-    """
+    """The latency of single queries of a setting with its parts, their indexes open and warm; None without queries."""
 
     kind = "latency"
     shown_as = "latency"
@@ -285,22 +279,7 @@ class LatencyStage(Stage[LatencyPart | None]):
         refiners = [one.retriever.model_dump() for one in self._tree if isinstance(one.retriever, Refiner)]
         batches = [options["batch_size"] for options in refiners if "batch_size" in options]
         top_k = self.ranking.setting.retriever.top_k
-        return {"top_k": top_k, "seed": self.seed, "devices": devices, "batches": batches, "format": 2}
-
-    def key(self) -> str:
-        return f"{self._base}-{self._count}"
-
-    @cached_property
-    def _base(self) -> str:
-        return fingerprint([self.input_fingerprint, self.ranking.query_free_fingerprint])
-
-    def kept_key(self, workspace: Workspace) -> str | None:
-        """The kept measurement with the most queries."""
-        found = [int(path.name.rpartition("-")[2]) for path in (workspace.root / self.kind).glob(f"{self._base}-*")]
-        for count in sorted(found, reverse=True):
-            if 2 * count > self._count and workspace.has(self.kind, name := f"{self._base}-{count}"):
-                return name
-        return self.key() if workspace.has(self.kind, self.key()) else None
+        return {"top_k": top_k, "seed": self.seed, "devices": devices, "batches": batches, "format": 3}
 
     @contextmanager
     def held_for_build(self, runner: Runner) -> Iterator[Sequence[OpenSetting]]:
@@ -331,50 +310,23 @@ def measure_latency(
 ) -> LatencyPart | None:
     """Seconds per query of ``search``, of at most 50 questions drawn with ``seed``; None without questions.
 
-    One query at a time, after three that are not counted. Percentiles are nearest-rank. Carries the machine, what else
-    it did, and the date, because the numbers mean nothing without them: see ``LatencyPart``.
+    One query at a time, after three that are not counted. Percentiles are nearest-rank. Carries the machine and the
+    date, because the numbers mean nothing without them.
     """
     if not questions:
         return None
     sample = random.Random(seed).sample(list(questions), min(SAMPLE, len(questions)))  # noqa: S311 - not a secret
     for question in sample[:_WARM_UP]:
         search(question)
-    seconds, waited = list[float](), _seconds_waited()
+    seconds = list[float]()
     for question in sample:
         start = time.perf_counter()
         search(question)
         seconds.append(time.perf_counter() - start)
-    if waited is not None:
-        waited = min(1.0, ((_seconds_waited() or waited) - waited) / max(sum(seconds), 1e-9))
     percentiles = np.percentile(seconds, _PERCENTILES, method="inverted_cdf").tolist()
     return LatencyPart(
         **{f"p{percent}": value for percent, value in zip(_PERCENTILES, percentiles, strict=True)},
         n=len(seconds),
         machine=f"{platform.system()} {platform.machine()}, {platform.processor() or 'processor not named'}",
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        waited=waited,
     )
-
-
-def _seconds_waited() -> float | None:
-    """For how long this thread was ready to run and no processor was free, since it began; None but on Linux.
-
-    Source: https://docs.kernel.org/scheduler/sched-stats.html, "/proc/<pid>/schedstat".
-    """
-    try:
-        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def latency_warnings(latencies: Mapping[str, LatencyPart | None]) -> Iterator[ReportWarning]:
-    """A warning if other programs slowed the measurement of settings, by name."""
-    loaded = {name: one for name, one in latencies.items() if one is not None and one.is_loaded}
-    waits = {name: one.waited or 0.0 for name, one in loaded.items()}
-    if waits:
-        why = f"up to {max(waits.values()):.0%} of the time went into waiting for a processor"
-        message = f"the latency of {listed(waits, 3)} was measured while other programs were at work ({why})"
-        advice = (
-            "To measure it again when the machine is idle: `ragtrial cache prune CONFIG --latency`, then run again."
-        )
-        yield ReportWarning("latency-loaded", f"{message}: it is too high. {advice}")

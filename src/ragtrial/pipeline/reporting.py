@@ -23,7 +23,7 @@ from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import Metric
 from ragtrial.evaluation.metrics.base import DEFINED_FOR
 from ragtrial.evaluation.spans import judged_whole
-from ragtrial.pipeline.measurement_stages import audit_warnings, latency_warnings
+from ragtrial.pipeline.measurement_stages import audit_warnings
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics, setting_parameters
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.rankings import PADDING, Codes, collapse, distinct
@@ -59,7 +59,6 @@ def build_report(
     whole = judged_whole(labels.queries, library) if by_span and library is not None else {}
     settings, judged = [one.to_part() for one in scored], {one.name: one.judged for one in scored if one.judged}
     reported = [*warnings, *(warning for one in scored for warning in setting_warnings(one, primary))]
-    reported += latency_warnings({part.name: part.latency for part in settings})
     reported += tie_warnings({name: one.tied for name, one in judged.items()}, primary, options.ties)
     reported += judged_warnings({name: one.graded for name, one in judged.items()}, metrics.primary.k)
     reported += chunk_label_warnings({name: one.graded for name, one in judged.items()})

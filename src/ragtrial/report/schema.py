@@ -29,9 +29,6 @@ COSTS = (
 
 _CONTEXT = re.compile(r"(tokens|characters)@([1-9][0-9]*)")
 
-_LOADED = 0.2
-"""The share of its time for which a search waited, from which its latency is marked."""
-
 
 class Part(Described):
     """Strict, frozen, with descriptions in the schema."""
@@ -148,13 +145,6 @@ class LatencyPart(Part):
     n: int
     machine: str
     date: str
-    waited: float | None = None
-    """The share of the time for which the search was ready to go on and no processor was free; null but on Linux."""
-
-    @property
-    def is_loaded(self) -> bool:
-        """True if other programs slowed it: it waited a fifth of the time."""
-        return self.waited is not None and self.waited >= _LOADED
 
 
 class AuditPart(Part):

@@ -92,7 +92,7 @@ _PAID = {"embedding_cost": "embed cost", "query_cost": "1,000 q"}
 def cost_table(settings: Sequence[SettingPart]) -> Table:
     """One row per setting: its costs; no row if nothing was measured.
 
-    Milliseconds per query, with a ~ if other programs slowed them; seconds to embed its texts and to build its index,
+    Milliseconds per query; seconds to embed its texts and to build its index,
     megabytes of the index, bytes per vector where they differ, and the mean size of its whole ranking in tokens, or in
     characters if tokens are not known. If endpoints are paid, the cost of embedding its texts, and the cost of a
     thousand queries.
@@ -111,8 +111,7 @@ def cost_table(settings: Sequence[SettingPart]) -> Table:
         size = costs.index_bytes / 1e6 if costs and costs.index_bytes is not None else None
         whole = max(setting.context, key=lambda one: one.k, default=None)
         read = None if whole is None else getattr(whole, unit)
-        mark = "~" if latency and latency.is_loaded else ""
-        shown = [number(None if time is None else time * 1000, 1) + mark for time in times]
+        shown = [number(None if time is None else time * 1000, 1) for time in times]
         own = [money(getattr(costs, name, None)) for name in paid]
         sizes = [*(number(value, 1) for value in (*made, size)), *vector, number(read, 0)]
         rows.append([setting.name, *shown, *sizes, *own])

@@ -15,7 +15,6 @@ from ragtrial.config.settings import settings_of
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.corpus_stages import estimated_chunks
 from ragtrial.pipeline.dry_run import DryRun, describe_change
-from ragtrial.pipeline.measurement_stages import latency_warnings
 from ragtrial.pipeline.run import Run
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, QueryColumns, SettingPart
 from ragtrial.views.dry_run_lines import plan_lines
@@ -291,15 +290,6 @@ def test_the_table_of_costs_has_what_is_known_and_dashes() -> None:
         ["b", "-", "-", "-", "-", "-", "-", "-"],
     ]
     assert cost_table([two]).cells == []
-
-
-@pytest.mark.parametrize(("waited", "is_loaded"), [(0.19, False), (0.2, True), (None, False)])
-def test_latencies_that_other_programs_slowed_are_marked(waited: float | None, *, is_loaded: bool) -> None:
-    latency = LatencyPart(p50=0.001, p95=0.002, p99=0.003, n=9, machine="", date="", waited=waited)
-    _, row = cost_table([part("a", None, latency, [])]).cells
-    assert row[1:4] == (["1.0~", "2.0~", "3.0~"] if is_loaded else ["1.0", "2.0", "3.0"])
-    told = list(latency_warnings({"a": latency, "b": None}))
-    assert [one.code for one in told] == ["latency-loaded"] * is_loaded
 
 
 def test_bytes_per_vector_are_a_column_where_they_differ() -> None:
