@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -104,42 +103,6 @@ sys.meta_path.insert(0, Finder())
 
 The note of an opening is written before it, that of a closing after it."""
 
-PAUSE = """
-import os
-import sys
-import time
-from importlib.abc import MetaPathFinder
-from importlib.util import find_spec
-from pathlib import Path
-
-
-def executed(module):
-    module.__spec__.loader.load(module)
-    remove = module.Upkeep._remove
-
-    def removed(self, entry):
-        hold = Path(os.environ["HOLD"])
-        hold.with_name("removing").touch()
-        while hold.exists():
-            time.sleep(0.01)
-        remove(self, entry)
-
-    module.Upkeep._remove = removed
-
-
-class Finder(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name != "ragtrial.cache.upkeep":
-            return None
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
-        spec.loader.load, spec.loader.exec_module = spec.loader.exec_module, executed
-        return spec
-
-
-sys.meta_path.insert(0, Finder())
-"""
-"""Lets `cache prune` wait before the first removal, as long as there is a hold."""
 
 TEXT = (
     "rye wheat oven crust dough yeast water salt flour bake knead rest rise shape slice toast butter jam leek onion "
@@ -326,21 +289,3 @@ def test_the_lock_of_a_killed_run_is_taken_over_and_what_it_embedded_is_kept(tmp
     assert len(committed) == 20
     assert len(again) == 1, "one text is embedded once more, to see whether the embedder is still the same"
     assert not list(tmp_path.rglob(".partial-*"))
-
-
-def test_a_run_that_starts_while_something_is_removed_waits_for_it(tmp_path: Path, start: Any) -> None:
-    experiment = experiment_in(tmp_path / "experiment")
-    first = settings_of(forked_command(experiment.folder, "run", "config.yaml", "--json"))["dense"]
-    hold = tmp_path / "prune"
-    hold.touch()
-    environment = {**hooked(tmp_path / "hook", PAUSE), "HOLD": str(hold)}
-    prune = ("cache", "prune", "config.yaml", "--experiment", "kitchen")
-    pruning = start(experiment.folder, *prune, environment=environment)
-    pruning.wait_until((tmp_path / "removing").exists)
-    running = start(experiment.folder, "run", "config.yaml", "--json")
-    running.wait_until(lambda: running.err == f"waiting for what is being removed from {experiment.workspace}\n")
-    hold.unlink()
-    assert pruning.ended().code == 0
-    second = settings_of(running.ended())["dense"]
-    assert (first["hits"], first["scores"]) == (second["hits"], second["scores"])
-    shutil.rmtree(experiment.workspace)

@@ -128,12 +128,18 @@ def quoting(folder: Path, items: list[TextToGrade]) -> Path:
     return write_work(folder, items, form="quote")
 
 
-def test_what_is_selected_is_quoted_with_its_characters(browser: Browser, tmp_path: Path) -> None:
+def test_hostile_text_is_shown_as_text_and_quoted_with_its_characters(browser: Browser, tmp_path: Path) -> None:
     text = f"{HOSTILE}\nIt is here: the answer \U0001f600 twice: the answer\n"
     small_experiment(tmp_path, documents={"returns.md": "x", "warranty.md": "x", "shipping.txt": text})
     behind = "here: the answer \U0001f600 twice"
     hostile = item(text, title='<b onclick="x()">')
-    with served(quoting(tmp_path, [hostile])) as page, opened(browser, page) as seen:
+    narrow = {"width": 420, "height": 800}
+    with served(quoting(tmp_path, [hostile])) as page, opened(browser, page, viewport=narrow) as seen:
+        assert "\ufffd" in (shown := seen.page.locator("#text").inner_text())
+        assert not {"\u202e", "\u0007"} & set(shown)
+        assert seen.page.evaluate("window.hacked") is None
+        assert seen.page.locator("main img, main script").count() == 0
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 420
         seen.press("q")
         expect(seen.page.get_by_role("alert")).to_contain_text("Select the passage that answers in the text first")
         select(seen, "\U0001f600 here is the answer")
@@ -167,24 +173,6 @@ def test_words_are_selected_by_the_arrows(browser: Browser, tmp_path: Path) -> N
         expect(seen.page.locator("#text")).to_be_focused()
         seen.press("ArrowRight", "Shift+ArrowDown", "q")
         expect(seen.page.locator("#text mark")).to_have_text("Parcels take two days to arrive.")
-
-
-def test_hostile_text_is_shown_as_text(browser: Browser, tmp_path: Path) -> None:
-    labels = {"queries": [{"id": "q1", "text": HOSTILE, "relevant_docs": []}]}
-    small_experiment(tmp_path, labels=labels)
-    hostile = TextToGrade(
-        query="q1", question=HOSTILE, doc="returns.md", title=HOSTILE, start=None, end=None, text=HOSTILE
-    )
-    worklist = write_work(tmp_path, [hostile])
-    with served(worklist) as page, opened(browser, page, viewport={"width": 420, "height": 800}) as seen:
-        for place in ("#question", "#title", "#text"):
-            text = seen.page.locator(place).inner_text()
-            assert text.startswith('<img src=x onerror="window.hacked = 1"> </script><script>')
-            assert not {"\u202e", "\u0007"} & set(text)
-            assert "\ufffd" in text
-        assert seen.page.evaluate("window.hacked") is None
-        assert seen.page.locator("main img, main script").count() == 0
-        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 420
 
 
 @pytest.mark.parametrize("width", [320, 420])

@@ -103,17 +103,10 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Watched]:
 
 
 @pytest.mark.parametrize("number", range(len(COMMANDS)), ids=[" ".join(arguments) for arguments in COMMANDS])
-def test_python_code_connects_to_nothing_and_looks_up_no_name(number: int, watched: dict[int, Watched]) -> None:
+def test_no_command_connects_to_anything_or_looks_up_a_name(number: int, watched: dict[int, Watched]) -> None:
+    """Where strace works, the kernel is watched, so that compiled code is seen, too."""
     made = watched[number]
-    assert (made.code, made.python) == (0, []), made.err
-
-
-@pytest.mark.parametrize("number", range(len(COMMANDS)), ids=[" ".join(arguments) for arguments in COMMANDS])
-def test_the_process_connects_to_nothing_in_whatever_language(number: int, watched: dict[int, Watched]) -> None:
-    made = watched[number]
-    if made.kernel is None:
-        pytest.skip("strace is not installed, or may not trace")
-    assert (made.code, made.kernel) == (0, []), made.err
+    assert (made.code, made.python, made.kernel or []) == (0, [], []), made.err
 
 
 def test_a_connection_by_python_code_would_be_seen(tmp_path: Path) -> None:

@@ -229,13 +229,9 @@ def flip_a_vector(path: Path) -> None:
     ("pattern", "damage"),
     [
         ("documents/*/texts.bin", flip),
-        ("chunks/*/start.npy", flip),
-        ("lengths/*/lengths.npy", flip),
         ("embeddings/*/vectors.npy", flip),
         ("indexes/*/*/data_level0.bin", flip),
         ("indexes/*/chroma.sqlite3", lambda path: path.write_bytes(b"x" * path.stat().st_size)),
-        ("rankings/*/rankings.npys", flip),
-        ("reach/*/reach.json", flip),
         ("chunks/*/stage.json", Path.unlink),
         ("chunks/*/end.npy", Path.unlink),
         ("vectors/*.sqlite", flip_a_vector),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -142,16 +143,13 @@ def sealed(made: Experiment) -> set[tuple[str, str]]:
     return {(folder.parent.name, folder.name) for folder in found if folder.parent.name != "latency"}
 
 
-def push(capsys: Capture, shared: Shared, workspace: Path, code: int = 0) -> dict[str, Any]:
-    done = ragtrial(capsys, "cache", "push", shared.url, str(workspace), "--json")
+def transfer(command: str, capsys: Capture, shared: Shared, workspace: Path, code: int = 0) -> dict[str, Any]:
+    done = ragtrial(capsys, "cache", command, shared.url, str(workspace), "--json")
     assert done.code == code, done.err
     return dict(done.json)
 
 
-def pull(capsys: Capture, shared: Shared, workspace: Path, code: int = 0) -> dict[str, Any]:
-    done = ragtrial(capsys, "cache", "pull", shared.url, str(workspace), "--json")
-    assert done.code == code, done.err
-    return dict(done.json)
+push, pull = partial(transfer, "push"), partial(transfer, "pull")
 
 
 def test_another_machine_makes_nothing_again(
@@ -197,9 +195,7 @@ def test_a_push_that_was_stopped_continues(first: Experiment, shared: Shared, tm
         elif place % 3 == 1:
             shared.change(path, whole[path][: len(whole[path]) // 2])
     push(capsys, shared, first.workspace)
-    assert {path: content for path, content in shared.files.items() if "/rows/" not in path} == {
-        path: content for path, content in whole.items() if "/rows/" not in path
-    }
+    assert {path for path in whole.items() if "/rows/" not in path[0]} <= set(shared.files.items())
     workspace = tmp_path / "second"
     pull(capsys, shared, workspace)
     for kind, name in first.stages():
@@ -283,12 +279,10 @@ def test_a_pull_that_is_killed_loses_nothing_and_the_next_one_ends_it(
     assert list(second.workspace.rglob(".partial-*")) == []
 
 
-def test_an_empty_url_has_nothing_and_a_strange_one_is_refused(tmp_path: Path, capsys: Capture) -> None:
+def test_an_empty_url_has_nothing(tmp_path: Path, capsys: Capture) -> None:
     nothing = ragtrial(capsys, "cache", "pull", f"memory://{uuid.uuid4().hex}", str(tmp_path / "workspace"))
     assert nothing.out.startswith("0 entries fetched, 0 B; 0 there already")
     assert "warning: there is nothing at memory://" in nothing.err
-    strange = ragtrial(capsys, "cache", "push", "foo://bucket/x", str(tmp_path / "workspace"))
-    assert (strange.code, strange.err) == (2, "error: foo://bucket/x cannot be used: Protocol not known: foo\n")
 
 
 def test_a_password_in_a_url_is_in_no_message(tmp_path: Path, capsys: Capture) -> None:
@@ -299,7 +293,7 @@ def test_a_password_in_a_url_is_in_no_message(tmp_path: Path, capsys: Capture) -
     assert away.code == 3
     assert away.err.startswith("error: cannot reach ftp://me:***@127.0.0.1:")
     strange = ragtrial(capsys, "cache", "pull", "foo://me:pass@word@host/x", str(tmp_path / "workspace"))
-    assert strange.err == "error: foo://me:***@host/x cannot be used: Protocol not known: foo\n"
+    assert (strange.code, strange.err) == (2, "error: foo://me:***@host/x cannot be used: Protocol not known: foo\n")
 
 
 def test_a_file_is_no_place_to_pull_from(tmp_path: Path, capsys: Capture) -> None:

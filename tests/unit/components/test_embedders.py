@@ -85,10 +85,6 @@ def test_the_batch_size_changes_neither_vectors_nor_the_fingerprint(make: Make) 
     assert fingerprint_of(one) == fingerprint_of(many)
 
 
-def test_normalisation_is_in_the_fingerprint(make: Make) -> None:
-    assert fingerprint_of(make(normalize=True)) != fingerprint_of(make(normalize=False))
-
-
 def test_normalised_vectors_have_length_one_and_point_where_the_others_do(make: Make, tmp_path: Path) -> None:
     raw = cached(make(normalize=False), tmp_path).embed_now(TEXTS)
     scaled = cached(make(normalize=True), tmp_path).embed_now(TEXTS)

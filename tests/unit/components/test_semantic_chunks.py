@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragtrial.components.chunkers.base import LengthFunction
 from ragtrial.components.chunkers.meaning import SemanticChunker
@@ -35,86 +30,38 @@ def groups(angles: Sequence[float] = ANGLES, text: str = TEXT, **options: object
     return [len(sentences(text[span.start : span.end])) for span in made.group(text, ruler, vectors)]
 
 
-def langchain(threshold: str, amount: float, distances: list[float]) -> list[int]:
-    """LangChain's breakpoints, from its own formulas written out by hand."""
-    values = np.array(distances)
-    if threshold == "gradient":
-        ahead, behind = np.append(values[1:], values[-1]), np.append(values[0], values[:-1])
-        spread = np.full(len(values), 2.0)
-        spread[[0, -1]] = 1.0
-        values = (ahead - behind) / spread
-    ordered = np.sort(values)
-
-    def percentile(share: float) -> float:
-        place = share / 100 * (len(ordered) - 1)
-        low = int(place)
-        high = min(low + 1, len(ordered) - 1)
-        return float(ordered[low] + (place - low) * (ordered[high] - ordered[low]))
-
-    mean = float(values.mean())
-    if threshold == "standard_deviation":
-        limit = mean + amount * float(np.sqrt(np.mean((values - mean) ** 2)))
-    elif threshold == "interquartile":
-        limit = mean + amount * (percentile(75) - percentile(25))
-    else:
-        limit = percentile(amount)
-    return [index for index, value in enumerate(values) if value > limit + 1e-9]
-
-
-@given(
-    st.lists(st.floats(0, 3), min_size=4, max_size=30),
-    st.sampled_from(["percentile", "standard_deviation", "interquartile", "gradient"]),
-    st.floats(0.1, 99.9),
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [6, 3]),
+        ({"amount": 50}, [1, 2, 1, 2, 3]),
+        ({"threshold": "standard_deviation"}, [9]),
+        ({"threshold": "standard_deviation", "amount": 1}, [6, 3]),
+        ({"threshold": "standard_deviation", "amount": 0.9}, [3, 3, 3]),
+        ({"threshold": "interquartile"}, [3, 3, 3]),
+        ({"threshold": "interquartile", "amount": 2.5}, [3, 3, 3]),
+        ({"threshold": "interquartile", "amount": 2.6}, [6, 3]),
+        ({"threshold": "gradient"}, [5, 4]),
+        ({"threshold": "gradient", "amount": 60}, [2, 3, 1, 3]),
+        ({"target": 10}, [1] * 9),
+        ({"target": 70}, [3, 3, 3]),
+        ({"target": 100}, [6, 3]),
+        ({"target": 200}, [9]),
+    ],
 )
-def test_every_threshold_is_the_formula_that_langchain_documents(
-    angles: list[float], threshold: str, amount: float
+def test_cuts_are_where_the_formulas_of_langchain_and_of_a_target_put_them(
+    options: dict[str, object], expected: list[int]
 ) -> None:
-    if threshold in ("standard_deviation", "interquartile"):
-        amount /= 33
-    text = " ".join(f"Sentence {number} is here." for number in range(len(angles)))
-    rows = at_angles(angles).astype(np.float64)
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    distances = [1 - float(one @ other) for one, other in pairwise(rows)]
-    cuts = langchain(threshold, amount, distances)
-    ends = np.cumsum(groups(angles, text, threshold=threshold, amount=amount))[:-1] - 1
-    exact = set(cuts) ^ set(ends.tolist())
-    values = np.gradient(distances) if threshold == "gradient" else np.array(distances)
-    assert all(np.sum(np.abs(values - values[place]) < 1e-8) >= 1 and _is_close(values, place) for place in exact)
+    """By hand: the distances are 0.005, 0.502 after the third sentence, 0.929 after the sixth, and 0.001 else."""
+    assert groups(**options) == expected  # type: ignore[arg-type]  # none of them is angles or text
 
 
-def _is_close(values: npt.NDArray[Any], place: int) -> bool:
-    """Whether a value is equal to another up to rounding, or nothing: then which side it falls on is no matter."""
-    others = np.delete(values, place)
-    return bool(np.min(np.abs(others - values[place])) < 1e-8)
-
-
-def bisected(distances: list[float], cuts: int) -> list[int]:
-    """The reference: thresholds between 0 and 1 are halved until at most ``cuts`` distances are above."""
-    low, high = 0.0, 1.0
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        if sum(distance > middle for distance in distances) > cuts:
-            low = middle
-        else:
-            high = middle
-    return [index for index, distance in enumerate(distances) if distance > high]
-
-
-@given(st.lists(st.integers(0, 31), min_size=2, max_size=25), st.integers(1, 700))
-def test_a_target_cuts_where_bisection_of_the_threshold_does(steps: list[int], target: int) -> None:
-    angles = [step / 20.3 for step in steps]
-    text = " ".join(f"Sentence {number} is here." for number in range(len(angles)))
-    distances = [1 - float(np.cos(one - other)) for one, other in pairwise(angles)]
-    distances = [round(distance, 6) for distance in distances]
-    ends = np.cumsum(groups(angles, text, target=target))[:-1] - 1
-    expected = bisected(distances, len(text) // target)
-    close = [
-        index
-        for index, one in enumerate(distances)
-        if min((abs(one - other) for place, other in enumerate(distances) if place != index), default=1.0) < 1e-5
-        or one < 1e-5
-    ]
-    assert set(ends.tolist()) ^ set(expected) <= set(close)
+@pytest.mark.parametrize(("target", "chunks"), [(20, 1), (10, 4)])
+def test_of_equal_distances_a_target_cuts_all_or_none(target: int, chunks: int) -> None:
+    text = "One is. Two is. Three is. Four is."
+    vectors = np.eye(2, dtype=np.float32)[[0, 1, 0, 1]]
+    made = SemanticChunker(unit="characters", target=target)
+    assert len(made.group(text, LengthFunction(range(len(text))), vectors)) == chunks
 
 
 def test_each_sentence_is_embedded_with_its_neighbours_as_they_stand() -> None:

@@ -117,7 +117,7 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
          "store.hnsw.ef_search changed from 100 to 99"),
         (edit("documents/oven.txt", "Leave", "Keep"), (),
          {"chunks", "embeddings", "index", "rankings", "latency", "audit"}, "documents changed"),
-        (edit("prompt_queries.json", "grow coffee", "grow tea"), (), {"rankings", "audit"},
+        (edit("prompt_queries.json", "grow coffee", "grow tea"), (), {"rankings", "latency", "audit"},
          "questions changed"),
         (edit("embedding.py", "% 32", "% 31"), (), {"embeddings", "index", "rankings", "latency", "audit"},
          "embedder files changed"),
@@ -125,11 +125,11 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
         (remove("chunks"), (), {"chunks"}, "an earlier run asked for it; it is gone, or was not finished"),
         (remove("indexes", "exact"), (), {"index"},
          "an earlier run asked for it; it is gone, or was not finished"),
-        (remove("indexes", "chroma"), (), {"index", "rankings", "audit"},
+        (remove("indexes", "chroma"), (), {"index", "rankings", "latency", "audit"},
          "an earlier run asked for it; it is gone, or was not finished"),
         (remove("rankings", "rankings of bm25"), (), set(), ""),
         (cut_short("embeddings", "vectors.npy"), (), {"embeddings"}, "damaged: vectors.npy has "),
-        (cut_short("indexes", "*/data_level0.bin"), (), {"index", "rankings", "audit"}, "damaged: "),
+        (cut_short("indexes", "*/data_level0.bin"), (), {"index", "rankings", "latency", "audit"}, "damaged: "),
     ],
 )  # fmt: skip
 def test_what_is_to_do_is_what_the_run_makes(

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from experiments import DOCUMENTS, QUERIES, RUN, STAGES, Experiment, python, write_experiment
-from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.config.settings import Setting, settings_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import OnError
@@ -101,62 +99,51 @@ def edit(name: str, old: str, new: str) -> Callable[[Experiment], None]:
     return change
 
 
+def config(old: str, new: str) -> Callable[[Experiment], None]:
+    return edit("config.yaml", old, new)
+
+
 def rename_a_document(experiment: Experiment) -> None:
     shutil.move(experiment.folder / "documents" / "oven.txt", experiment.folder / "documents" / "cleaning.txt")
 
 
-@pytest.mark.parametrize(
-    ("change", "made_again"),
-    [
-        pytest.param(edit("config.yaml", '"batch_size": 4', '"batch_size": 3'), set(), id="batch size"),
-        pytest.param(edit("config.yaml", '"dense": {', '"other": {'), set(), id="name of the setting"),
-        pytest.param(edit("config.yaml", '"kitchen"', '"pantry"'), set(), id="name of the experiment"),
-        pytest.param(edit("config.yaml", '"results"', '"reports"'), set(), id="folder of the reports"),
-        pytest.param(
-            edit("config.yaml", '"latency": false', '"seed": 9, "latency": true'), {"latency"}, id="latency, seed"
+CHANGES: dict[str, tuple[Callable[[Experiment], None], set[str]]] = {
+    "batch size": (config('"batch_size": 4', '"batch_size": 3'), set()),
+    "name of the setting": (config('"dense": {', '"other": {'), set()),
+    "name of the experiment": (config('"kitchen"', '"pantry"'), set()),
+    "folder of the reports": (config('"results"', '"reports"'), set()),
+    "latency, seed": (config('"latency": false', '"seed": 9, "latency": true'), {"latency"}),
+    "another metric and other k": (
+        config(
+            '"latency": false',
+            '"latency": false, "evaluators": {"graded": {"k": [1, 2]}, "order_aware": {"metrics": ["rbp@2"]}}',
         ),
-        pytest.param(
-            edit(
-                "config.yaml",
-                '"latency": false',
-                '"latency": false, "evaluators": {"graded": {"k": [1, 2]}, "order_aware": {"metrics": ["rbp@2"]}}',
-            ),
-            set(),
-            id="another metric and other k",
-        ),
-        pytest.param(move_the_corpus, set(), id="place of the corpus"),
-        pytest.param(touch_a_document, set(), id="a touched document of equal bytes"),
-        pytest.param(edit("prompt_queries.json", '"relevance": 3', '"relevance": 1'), set(), id="a grade"),
-        pytest.param(edit("prompt_queries.json", '"keep"', '"fridge"'), set(), id="id of a query"),
-        pytest.param(edit("prompt_queries.json", "grow coffee", "grow tea"), {"rankings"}, id="text of a query"),
-        pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 4'), {"rankings"}, id="top_k"),
-        pytest.param(
-            edit("config.yaml", '"batch_size": 4', '"query_prefix": "q: "'), {"rankings"}, id="prefix of queries"
-        ),
-        pytest.param(edit("config.yaml", '"exact"', '"exact", "space": "l2"'), {"indexes", "rankings"}, id="space"),
-        pytest.param(edit("config.yaml", '"exact"', '"chroma"'), {"indexes", "rankings", "reach"}, id="kind of store"),
-        pytest.param(
-            edit("config.yaml", '"batch_size": 4', '"document_prefix": "d: "'),
-            {"lengths", "embeddings", "indexes", "rankings"},
-            id="prefix of documents",
-        ),
-        pytest.param(
-            edit("config.yaml", '"batch_size": 4', '"normalize": false'),
-            {"embeddings", "indexes", "rankings"},
-            id="normalisation",
-        ),
-        pytest.param(
-            edit("config.yaml", '"batch_size": 4', '"version": "2"'),
-            {"embeddings", "indexes", "rankings"},
-            id="version of the model",
-        ),
-        pytest.param(edit("config.yaml", '"size": 90', '"size": 91'), EVERYTHING - {"documents"}, id="chunk size"),
-        pytest.param(edit("config.yaml", '"overlap": 0', '"overlap": 1'), EVERYTHING - {"documents"}, id="overlap"),
-        pytest.param(edit("documents/bread/rye.md", "# Rye bread", "# Rye loaf"), EVERYTHING, id="a title"),
-        pytest.param(edit("documents/oven.txt", "Leave", "Keep"), EVERYTHING, id="a text"),
-        pytest.param(rename_a_document, EVERYTHING, id="id of a document"),
-    ],
-)
+        set(),
+    ),
+    "place of the corpus": (move_the_corpus, set()),
+    "a touched document of equal bytes": (touch_a_document, set()),
+    "a grade": (edit("prompt_queries.json", '"relevance": 3', '"relevance": 1'), set()),
+    "id of a query": (edit("prompt_queries.json", '"keep"', '"fridge"'), set()),
+    "text of a query": (edit("prompt_queries.json", "grow coffee", "grow tea"), {"rankings"}),
+    "top_k": (config('"top_k": 3', '"top_k": 4'), {"rankings"}),
+    "prefix of queries": (config('"batch_size": 4', '"query_prefix": "q: "'), {"rankings"}),
+    "space": (config('"exact"', '"exact", "space": "l2"'), {"indexes", "rankings"}),
+    "kind of store": (config('"exact"', '"chroma"'), {"indexes", "rankings", "reach"}),
+    "prefix of documents": (
+        config('"batch_size": 4', '"document_prefix": "d: "'),
+        {"lengths", "embeddings", "indexes", "rankings"},
+    ),
+    "normalisation": (config('"batch_size": 4', '"normalize": false'), {"embeddings", "indexes", "rankings"}),
+    "version of the model": (config('"batch_size": 4', '"version": "2"'), {"embeddings", "indexes", "rankings"}),
+    "chunk size": (config('"size": 90', '"size": 91'), EVERYTHING - {"documents"}),
+    "overlap": (config('"overlap": 0', '"overlap": 1'), EVERYTHING - {"documents"}),
+    "a title": (edit("documents/bread/rye.md", "# Rye bread", "# Rye loaf"), EVERYTHING),
+    "a text": (edit("documents/oven.txt", "Leave", "Keep"), EVERYTHING),
+    "id of a document": (rename_a_document, EVERYTHING),
+}
+
+
+@pytest.mark.parametrize(("change", "made_again"), CHANGES.values(), ids=CHANGES)
 def test_a_change_makes_again_what_depends_on_it_and_nothing_else(
     experiment: Experiment, change: Callable[[Experiment], None], made_again: set[str]
 ) -> None:
@@ -215,7 +202,7 @@ def move_the_model(experiment: Experiment) -> None:
 
 
 def option(old: str, new: str) -> Callable[[Experiment], None]:
-    return edit("config.yaml", old, f"{old}, {new}")
+    return config(old, f"{old}, {new}")
 
 
 INDEXED = {"indexes", "rankings", "latency", "reach"}
@@ -223,26 +210,25 @@ EMBEDDED = {"embeddings", *INDEXED}
 CUT = {"chunks", "lengths", *EMBEDDED}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "made_again"),
-    [
-        pytest.param(lambda _: None, set(), id="another place"),
-        pytest.param(move_the_model, set(), id="name of the model"),
-        pytest.param(touch_the_model, set(), id="touched files of the model"),
-        pytest.param(append("model/README.md", b"new"), set(), id="the model's README"),
-        pytest.param(edit("config.yaml", '"device": "cpu"', '"device": null'), {"latency"}, id="device"),
-        pytest.param(option('"device": "cpu"', '"max_length": 64'), set(), id="the length that the model declares"),
-        pytest.param(option('"device": "cpu"', '"query_prefix": ""'), set(), id="the prefix that the model declares"),
-        pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_search": 100}'), set(), id="a default"),
-        pytest.param(other_weights, EMBEDDED, id="weights"),
-        pytest.param(append("model/tokenizer.json", b" "), CUT, id="tokenizer"),
-        pytest.param(option('"device": "cpu"', '"max_length": 32'), EMBEDDED, id="maximum length"),
-        pytest.param(option('"device": "cpu"', '"precision": "bfloat16"'), EMBEDDED, id="precision"),
-        pytest.param(edit("config.yaml", '"top_k": 3', '"top_k": 2'), {"latency"}, id="less top_k"),
-        pytest.param(option('"kind": "chroma"', '"hnsw": {"ef_search": 99}'), INDEXED, id="ef_search"),
-    ],
-)
+MODEL_CHANGES: dict[str, tuple[Callable[[Experiment], None], set[str]]] = {
+    "another place": (lambda _: None, set()),
+    "name of the model": (move_the_model, set()),
+    "touched files of the model": (touch_the_model, set()),
+    "the model's README": (append("model/README.md", b"new"), set()),
+    "device": (config('"device": "cpu"', '"device": null'), {"latency"}),
+    "the length that the model declares": (option('"device": "cpu"', '"max_length": 64'), set()),
+    "the prefix that the model declares": (option('"device": "cpu"', '"query_prefix": ""'), set()),
+    "a default": (option('"kind": "chroma"', '"hnsw": {"ef_search": 100}'), set()),
+    "weights": (other_weights, EMBEDDED),
+    "tokenizer": (append("model/tokenizer.json", b" "), CUT),
+    "maximum length": (option('"device": "cpu"', '"max_length": 32'), EMBEDDED),
+    "precision": (option('"device": "cpu"', '"precision": "bfloat16"'), EMBEDDED),
+    "less top_k": (config('"top_k": 3', '"top_k": 2'), {"latency"}),
+    "ef_search": (option('"kind": "chroma"', '"hnsw": {"ef_search": 99}'), INDEXED),
+}
+
+
+@pytest.mark.parametrize(("change", "made_again"), MODEL_CHANGES.values(), ids=MODEL_CHANGES)
 def test_each_stage_hashes_what_changes_it_and_nothing_else(
     with_model: Experiment, tmp_path: Path, change: Callable[[Experiment], None], made_again: set[str]
 ) -> None:
@@ -253,7 +239,6 @@ def test_each_stage_hashes_what_changes_it_and_nothing_else(
     assert {kind for kind, _ in experiment.stages() - stages} == made_again
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "made_again"),
     [
@@ -297,7 +282,6 @@ def test_the_same_experiment_again_embeds_nothing_and_finds_the_same(experiment:
     assert first.run_id != second.run_id
 
 
-@pytest.mark.slow
 def test_a_finished_experiment_runs_again_without_loading_a_model_or_chroma(tmp_path: Path, tiny_model: Path) -> None:
     experiment = write_experiment(
         tmp_path,
@@ -361,23 +345,6 @@ def test_any_part_of_the_workspace_may_be_deleted(experiment: Experiment, kind: 
 
 
 # What is found.
-
-
-def test_the_nearest_chunks_are_found_and_collapsed_to_their_documents(experiment: Experiment) -> None:
-    found = rankings(experiment, QUESTIONS)
-    texts = list(IndexedTexts(found.chunks).indexed_texts())
-    module: dict[str, Any] = {"__file__": str(experiment.folder / "embedding.py")}
-    exec((experiment.folder / "embedding.py").read_text(), module)
-    matrix = np.array([module["vector"](text) for text in texts])
-    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-    for index, question in enumerate(QUESTIONS):
-        vector = np.array(module["vector"](question))
-        cosines = (matrix @ vector / np.linalg.norm(vector)).astype(np.float32)
-        ids = [found.chunks.document_id(position) for position in range(len(texts))]
-        order = sorted(range(len(texts)), key=lambda position: (-cosines[position], ids[position], position))
-        expected = list(dict.fromkeys(ids[position] for position in order))[:3]
-        codes = found.ranked.rankings.codes[index]
-        assert [found.chunks.library.ids[code] for code in codes] == expected
 
 
 def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experiment) -> None:
