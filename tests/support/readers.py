@@ -203,7 +203,7 @@ READERS: Mapping[str, Reader] = {
     "overlays": of(
         {"overlay.tsv": b"query-id\tcorpus-id\tscore\nq1\td1\t1\n"}, lambda file: OverlayText.read(file).judged
     ),
-    "prefixes": of({"prefixes.jsonl": _text({"doc": "d1", "start": 0, "end": 4, "prefix": "About"})}, read_prefixes),
+    "prefixes": of({"prefixes.jsonl": _text({"doc": "d1", "chunk": "0a1b", "prefix": "About"})}, read_prefixes),
     "foreign JSON": of({"reply.json": _text({"data": [{"embedding": [0.5, -1e-3], "index": 0}]})}, _foreign_json),
     "stop words": of({"words.txt": b"the\nof\n# more\nand\n"}, read_stop_words),
 }

@@ -90,31 +90,21 @@ def one(folder: Path, piece: str, options: Mapping[str, object], prefix: str | N
         ("it on", {"sentences": 1}, "Manual Turn it on."),
         ("Press go.", {"sentences": 9, "title": False}, MANUAL),
         ("Put it in.", {"sentences": 1, "headings": True}, "Manual Setup ### Install\n\nPut it in. Turn it on."),
+        ("Turn it on.", {"prefix": ""}, "Manual Turn it on."),
+        ("Turn it on.", {"prefix": "On it.", "title": False}, "On it. Turn it on."),
+        (
+            "Turn it on.",
+            {"prefix": "On it.", "headings": True, "sentences": 1},
+            "Manual Setup > Install On it. Put it in. Turn it on. Wait.",
+        ),
     ],
 )
 def test_what_is_indexed_is_composed_as_the_options_say(
     tmp_path: Path, piece: str, options: dict[str, object], expected: str
 ) -> None:
-    assert one(tmp_path, piece, options) == expected
-
-
-@pytest.mark.parametrize(
-    ("prefix", "options", "expected"),
-    [
-        ("On switching on.", {}, "Manual On switching on. Turn it on."),
-        ("", {}, "Manual Turn it on."),
-        ("On it.", {"title": False}, "On it. Turn it on."),
-        (
-            "On it.",
-            {"headings": True, "sentences": 1},
-            "Manual Setup > Install On it. Put it in. Turn it on. Wait.",
-        ),
-    ],
-)
-def test_a_prefix_stands_behind_title_and_headings_and_before_the_text(
-    tmp_path: Path, prefix: str, options: dict[str, object], expected: str
-) -> None:
-    assert one(tmp_path, "Turn it on.", options, prefix) == expected
+    others = {key: value for key, value in options.items() if key != "prefix"}
+    prefix = options.get("prefix")
+    assert one(tmp_path, piece, others, None if prefix is None else str(prefix)) == expected
 
 
 def test_a_title_with_marks_of_markdown_is_not_repeated_as_a_heading(tmp_path: Path) -> None:

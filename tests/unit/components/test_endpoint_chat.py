@@ -75,9 +75,7 @@ def test_a_model_that_wrote_nothing_is_no_failure() -> None:
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [
-        ("\ud800 ferry", "\ufffd ferry"), ("ferry \ud83d", "ferry \ufffd"), ("\udc00\ud800", "\ufffd\ufffd"),
-        ("a\ud83db", "a\ufffdb"), ("\ud83d\ude00 whole", "\U0001f600 whole"), ("\udfff", "\ufffd"),
-        ("渡し船\ud867", "渡し船\ufffd"), ("plain", "plain"),
+        ("ferry \ud83d", "ferry \ufffd"), ("\udc00\ud800", "\ufffd\ufffd"), ("\ud83d\ude00 whole", "\U0001f600 whole"),
     ],
 )  # fmt: skip
 def test_half_an_emoji_is_replaced_before_a_reply_is_kept(tmp_path: Path, sent: str, kept: str) -> None:

@@ -63,17 +63,10 @@ def test_a_tokenizer_file_beside_the_config_counts_and_is_hashed_by_its_content(
     own.parent.mkdir()
     shutil.copy(minilm_folder / "tokenizer.json", own)
     written = "{kind: recursive, size: 20, overlap: 0, unit: tokens, tokenizer: %s}"
-    experiment.file.write_text(
-        json.dumps(
-            {
-                **json.loads(experiment.file.read_text(encoding="utf-8")),
-                "chunker": {"kind": "recursive", "size": 20, "overlap": 0, "tokenizer": "counting/tokenizer.json"},
-            }
-        ),
-        encoding="utf-8",
-    )
-    config = experiment.config()  # the path is meant from the config's folder, not from here
-    assert config.chunker.counted_by == str(own)
+    chunker = {"kind": "recursive", "size": 20, "overlap": 0, "tokenizer": "counting/tokenizer.json"}
+    config = json.loads(experiment.file.read_text(encoding="utf-8"))
+    experiment.file.write_text(json.dumps({**config, "chunker": chunker}), encoding="utf-8")
+    assert experiment.config().chunker.counted_by == str(own), "from the folder of the config"
     found = chunks(experiment, written % own)
     counts = Tokenizer(own).counts(list(IndexedTexts(found).indexed_texts()))
     assert 15 < counts.max() <= 20

@@ -11,7 +11,6 @@ from ragtrial.components.chunkers.plain import RecursiveChunker
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("\\n\\n", r'"\n\n"'),
         ("\\n", r'"\n"'),
         ("\\t", r'"\t"'),
         ("\\r\\n", r'"\r\n"'),

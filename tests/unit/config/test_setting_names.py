@@ -116,7 +116,3 @@ def test_other_numbers_along_any_axes_have_other_names(keys: list[str], data: st
     numbers = st.lists(st.integers(0, 10**6), min_size=1, max_size=3, unique=True)
     found = names({key: data.draw(numbers) for key in keys})
     assert len(set(found)) == len(found)
-
-
-def test_a_number_below_zero_is_told_from_a_text_that_looks_like_one() -> None:
-    assert len(set(names({SIZE: [-1, "1"]}))) == 2

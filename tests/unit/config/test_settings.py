@@ -263,9 +263,6 @@ def test_a_sweep_may_vary_what_a_refiner_is_made_of(tmp_path: Path) -> None:
     assert [(one.name, one.parts[0].entry) for one in settings] == [
         ("best-inputs-dense", "dense"), ("best-inputs-words", "words")
     ]  # fmt: skip
-    assert fault_of(made, "sweep.matrix={retrievers.best.inputs: [dense]}")[0].endswith(
-        "retrievers.words.score is false and no refiner has 'words' among its inputs: it would do nothing."
-    )
 
 
 def test_what_cuts_documents_is_named_by_its_setting(tmp_path: Path) -> None:

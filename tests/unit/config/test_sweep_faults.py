@@ -48,22 +48,6 @@ def test_an_axis_of_another_shape_is_refused(axis: str, column: int, message: st
     assert faults_of(f"matrix: {{chunker.size: {axis}}}") == [f"1:{column}: sweep.matrix.chunker.size{message}"]
 
 
-def test_faults_of_the_shape_are_told_at_once() -> None:
-    sweep = """
-matrx: {}
-include: 5
-exclude: [{}]
-max_settings: many
-"""
-    assert faults_of(sweep) == [
-        "1:3: unknown key 'matrx' in sweep. Did you mean 'matrix'? "
-        "Allowed here: matrix, include, exclude, max_settings.",
-        "2:3: sweep.include is 5; it must be a list.",
-        "3:13: sweep.exclude[0] has 0 entries; it must have at least 1.",
-        "4:3: sweep.max_settings is 'many'; it must be a whole number.",
-    ]
-
-
 def test_a_sweep_of_nothing_is_refused() -> None:
     message = "sweep: names no axis; give it a matrix, like {chunker.size: [128, 256]}, or include."
     assert faults_of("max_settings: 3") == [f"0:1: {message}"]

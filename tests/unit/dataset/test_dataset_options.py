@@ -70,9 +70,3 @@ def test_a_beir_folder_is_scored_on_its_test_split_unless_another_is_named(tmp_p
     assert load_dataset(options(beir=str(folder), split="dev")) == Dataset(
         folder / "corpus.jsonl", PromptQueries((Query("q1", "x", (Judgment("d2", 3),)),)), f"{folder}/qrels/dev.tsv"
     )
-
-
-def test_relative_paths_become_absolute() -> None:
-    made = options(corpus="docs/../data", queries="q.json")
-    assert made.corpus == str(Path.cwd() / "data")
-    assert made.queries == str(Path.cwd() / "q.json")

@@ -151,12 +151,6 @@ def test_rows_are_read_in_their_order_with_normalised_texts_and_ids_as_strings(t
     assert list(read_documents(write_rows(tmp_path / "corpus.jsonl", ROWS))) == READ
 
 
-def test_a_gzipped_corpus_reads_as_the_plain_one_does(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.jsonl.gz"
-    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + "\r\n\r\n".join(json.dumps(row) for row in ROWS).encode()))
-    assert list(read_documents(path)) == READ
-
-
 def test_a_line_separator_inside_a_text_does_not_end_its_row(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text('{"_id": "a", "text": "x\u2028y\x85z"}\n', encoding="utf-8")
@@ -200,13 +194,6 @@ def test_a_row_that_is_none_is_refused_with_its_line(tmp_path: Path, line: bytes
     path = tmp_path / "corpus.jsonl"
     path.write_bytes(b'{"_id": "good", "text": "x"}\n' + line + b"\n")
     assert fault_of(path) == f"{path}{place}: {message}" + way_on(path)
-
-
-def test_a_corpus_with_more_faults_than_anybody_reads_shows_twenty_and_counts_the_rest(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "corpus.jsonl", [{"_id": str(number)} for number in range(23)])
-    lines = fault_of(path).splitlines()
-    assert lines[19] == f"{path}:20: text must be a text; found keys: _id."
-    assert lines[20:] == [f"{path}: and 3 more like these.", way_on(path).strip()]
 
 
 def test_the_fingerprint_follows_bytes_and_names_and_not_the_place_of_the_folder(tmp_path: Path) -> None:

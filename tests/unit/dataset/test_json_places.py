@@ -44,12 +44,6 @@ def test_the_value_of_every_path_starts_at_its_place(value: object, layout: str 
         assert json.JSONDecoder().raw_decode(rest)[0] == expected[path]
 
 
-@given(_values, _layouts)
-def test_a_text_without_repeated_keys_loads_as_it_is(value: object, layout: str | int | None) -> None:
-    text = json.dumps(value, indent=layout)
-    assert json_value(text, "x.json", LabelsError, "labels") == json.loads(text)
-
-
 def faults_of(text: str) -> list[tuple[int, int, str]]:
     with pytest.raises(LabelsError) as caught:
         json_value(text, "x.json", LabelsError, "labels")

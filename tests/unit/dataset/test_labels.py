@@ -9,7 +9,7 @@ import pytest
 
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.errors import LabelsError
-from ragtrial.records import Judgment, PromptQueries, Query, Question, Span
+from ragtrial.records import Judgment, PromptQueries, Query, Span
 
 
 def written(folder: Path, content: str | bytes, name: str = "prompt_queries.json") -> Path:
@@ -37,24 +37,16 @@ WHOLE = """{
       "relevant_docs": [
         {"doc": "hub/reset.md", "relevance": 3, "quote": "Hold  the button"},
         {"doc": "hub/lights.md"},
-        {"doc": "faq.md", "relevance": -1}
+        {"doc": 31715818, "relevance": -1},
+        {"doc": "a", "quote": "x", "start": 0, "end": 12, "text_hash": "0123456789abcdef"}
       ],
       "tags": ["hub", "how-to"],
       "ordered": true
     },
-    {"id": 2, "text": "Unanswerable", "relevant_docs": []}
+    {"id": 2, "text": "Unanswerable", "relevant_docs": [], "phrasings": ["cafe\\u0301\\r\\n", "z"],
+     "where": {"$and": [{"lang": "en"}, {"page": {"$gte": 2}}]}, "where_document": {"$contains": "hub"}}
   ]
 }"""
-
-
-ASKED = """{"queries": [{"id": 1, "text": "x", "relevant_docs": [], "phrasings": ["cafe\\u0301\\r\\n", "z"],
-  "where": {"$and": [{"lang": "en"}, {"page": {"$gte": 2}}]}, "where_document": {"$contains": "hub"}}]}"""
-
-
-def test_other_wordings_and_filters_are_read_and_are_part_of_the_question(tmp_path: Path) -> None:
-    (query,) = load_prompt_queries(written(tmp_path, ASKED)).queries
-    where = {"$and": [{"lang": "en"}, {"page": {"$gte": 2}}]}
-    assert query.question == Question("x", ("caf\u00e9\n", "z"), where, {"$contains": "hub"}, "1")
 
 
 def test_every_field_of_the_format_is_read(tmp_path: Path) -> None:
@@ -66,12 +58,19 @@ def test_every_field_of_the_format_is_read(tmp_path: Path) -> None:
                 relevant_docs=(
                     Judgment("hub/reset.md", 3, "Hold  the button"),
                     Judgment("hub/lights.md", 1),
-                    Judgment("faq.md", -1),
+                    Judgment("31715818", -1),
+                    Judgment("a", 1, "x", (Span(0, 12),), "0123456789abcdef"),
                 ),
                 tags=("hub", "how-to"),
                 ordered=True,
             ),
-            Query("2", "Unanswerable"),
+            Query(
+                "2",
+                "Unanswerable",
+                phrasings=("caf\u00e9\n", "z"),
+                where={"$and": [{"lang": "en"}, {"page": {"$gte": 2}}]},
+                where_document={"$contains": "hub"},
+            ),
         ),
         prompt='Answer {query} from {contexts}; {"json": true}',
     )
@@ -99,13 +98,6 @@ def test_the_older_format_is_read_with_ids_as_numbers_and_passages_as_docs(tmp_p
         Judgment("page", 0),
     )
     assert labels.prompt == "{query}\n{contexts}"
-
-
-def test_ids_of_documents_may_be_numbers(tmp_path: Path) -> None:
-    labels = load_prompt_queries(
-        written(tmp_path, '{"queries": [{"id": 0, "text": "x", "relevant_docs": [{"doc": 31715818}]}]}')
-    )
-    assert labels == PromptQueries((Query("0", "x", (Judgment("31715818"),)),))
 
 
 @pytest.mark.parametrize(
@@ -256,11 +248,3 @@ def test_nesting_of_any_depth_is_refused_without_a_crash(tmp_path: Path, depth: 
         ":1:14: queries[0] is a list; it must be a mapping of keys to values.",
         ": has a number too long, or is nested too deeply, to be labels.",
     }
-
-
-def test_a_label_may_have_offsets_and_the_hash_of_its_document(tmp_path: Path) -> None:
-    row = '{"doc": "a", "quote": "x", "start": 0, "end": 12, "text_hash": "0123456789abcdef"}'
-    labels = load_prompt_queries(
-        written(tmp_path, f'{{"queries": [{{"id": 1, "text": "x", "relevant_docs": [{row}]}}]}}')
-    )
-    assert labels.queries[0].relevant_docs == (Judgment("a", 1, "x", (Span(0, 12),), "0123456789abcdef"),)

@@ -13,7 +13,7 @@ from corpora import library_of
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.locating import PassageMatch, PassageQuery, Place, likeness, locate_all, nearest
 from ragtrial.records import Span
-from text_strategies import document_texts, sentences
+from text_strategies import document_texts
 
 RESET = "Before you start.\nHold the reset button for twelve seconds until the ring blinks. Then let go."
 
@@ -143,14 +143,6 @@ def test_nothing_is_shown_when_nothing_is_near(tmp_path: Path) -> None:
         [PassageQuery("one two three four five"), PassageQuery("!?"), PassageQuery("alpha beta", 1)], library
     ) == ["", "", ""]
     assert nearest([], library) == []
-
-
-@given(sentences)
-def test_the_nearest_to_a_text_is_the_document_that_has_it(text: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        library = library_of(Path(folder), {"other": "0 1 2", "this": f"{text} 9"})
-        (near,) = nearest([PassageQuery(text)], library)
-        assert near.startswith(" The nearest is in 'this': ")
 
 
 def test_a_passage_whose_every_word_is_frequent_is_still_compared(tmp_path: Path) -> None:

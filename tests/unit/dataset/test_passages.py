@@ -156,18 +156,6 @@ def test_every_piece_of_a_text_of_many_scripts_is_found_where_it_was_cut(
         assert list(one.places) == sorted(set(one.places))
 
 
-@given(document_texts, st.data(), st.lists(st.sampled_from([" ", "\n", "\n\n", "\t ", "\u00a0", "\u3000"]), min_size=1))
-def test_a_piece_with_other_white_space_is_found_word_for_word(
-    text: str, data: st.DataObject, spaces: list[str]
-) -> None:
-    start = data.draw(st.integers(0, len(text)))
-    words = text[start : data.draw(st.integers(start, len(text)))].split()
-    joined = "".join(word + spaces[number % len(spaces)] for number, word in enumerate(words))
-    (found,) = all_of([text], [PassageQuery(joined)])
-    assert (found.how in ("exact", "spacing")) == bool(words)
-    assert all(text[place.span.start : place.span.end].split() == words for place in found.places)
-
-
 def test_what_decides_is_the_best_kind_in_any_document_or_in_the_one_that_is_named() -> None:
     texts = ["two\nwords", "two words", "TWO WORDS"]
     sought = [PassageQuery("two words"), *(PassageQuery("two words", number) for number in range(3))]

@@ -48,18 +48,6 @@ def test_the_text_has_line_feeds_within_pages_and_an_empty_line_between_them(tmp
     assert found == PdfText("Reset the hub.\nHold the button.\n\nWait a minute.\n\nDone.", (0, 33, 49), "")
 
 
-def test_each_page_stands_where_its_start_says_also_if_it_is_empty(tmp_path: Path) -> None:
-    pages = ["", "one", "", "", "two\nlines", ""]
-    assert pages_of(read(tmp_path, *pages)) == pages
-
-
-@pytest.mark.parametrize(
-    "page", ["東京都の天気", "Привет, мир", "Ελληνικά", "naïve façade", "🙂🙂🙂🙂 and so on", "\U0001d518 x"]
-)
-def test_letters_of_every_script_are_read(tmp_path: Path, page: str) -> None:
-    assert pages_of(read(tmp_path, page, page)) == [page, page]
-
-
 def test_letters_and_their_marks_are_composed_within_a_page_and_never_across_two(tmp_path: Path) -> None:
     found = read(tmp_path, "Cafe\u0301 e", "\u0301x", "y")
     assert pages_of(found) == ["Caf\u00e9 e", "\u0301x", "y"]
@@ -84,21 +72,18 @@ def test_joining_normalised_pages_is_normalised_and_gives_each_page_back(pages: 
         ("in 1914-\n1918", "in 1914-\n1918"),
         ("at the end -", "at the end -"),
         ("well-known on one line", "well-known on one line"),
+        ("The o\ufb03ce is \ufb01ne, the sta\ufb00 \ufb02ies", "The office is fine, the staff flies"),
+        ("a\u0001b\u0007c", "abc"),
+        *(
+            (page, page)
+            for page in ("東京都の天気", "Привет, мир", "naïve façade", "🙂🙂🙂🙂 and so on", "\U0001d518 x")
+        ),
     ],
 )
-def test_a_word_that_is_hyphenated_at_the_end_of_a_line_is_one_word(tmp_path: Path, page: str, text: str) -> None:
-    assert pages_of(read(tmp_path, page)) == [text]
-
-
-def test_ligatures_are_letters(tmp_path: Path) -> None:
-    assert (
-        read(tmp_path, "The o\ufb03ce is \ufb01ne, the sta\ufb00 \ufb02ies").text
-        == "The office is fine, the staff flies"
-    )
-
-
-def test_characters_that_nobody_sees_are_dropped(tmp_path: Path) -> None:
-    assert read(tmp_path, "a\u0001b\u0007c").text == "abc"
+def test_a_page_has_the_words_that_a_reader_sees_and_stands_where_its_start_says(
+    tmp_path: Path, page: str, text: str
+) -> None:
+    assert pages_of(read(tmp_path, "", page, "", page, "")) == ["", text, "", text, ""]
 
 
 # The title.

@@ -213,9 +213,3 @@ def test_show_and_search_name_the_page_of_a_hit(capsys: Capture) -> None:
     found = ragtrial(capsys, "search", "experiment.yaml", "wait for the lamp", "--json").json
     assert (found["hits"][0]["doc"], found["hits"][0]["pages"]) == ("hub/manual.pdf", [2, 2])
     assert "]  p. 2\n" in ragtrial(capsys, "search", "experiment.yaml", "wait for the lamp").out
-
-
-def test_of_many_files_left_out_twenty_are_named(tmp_path: Path) -> None:
-    (warning,) = left_out(tmp_path, [Fault(str(tmp_path / f"{number:02}.md"), message="x.") for number in range(23)])
-    assert warning.message.startswith("23 files of the corpus left out, unreadable ")
-    assert warning.message.endswith(" 18.md: x. 19.md: x. and 3 more like these.")

@@ -152,6 +152,8 @@ def test_the_answer_must_be_in_the_passage_and_its_place_is_kept(search: Passage
         reply(search, SHIPPING, "Question: What about my motor?\nAnswer: motors for two years"),
     )
     assert (counts.replies, counts.not_in_passage, len(items)) == (3, 2, 1)
+    cut = (PlannedDraft(passage(search, RETURNS), ASKED), ChatReply("Question: How?\nAnswer: within thirty", "length"))
+    assert counts_of(search, cut)[1].unparsable == 1
     (draft,) = [item.draft for item in items]
     assert draft.quote == "within thirty days"  # as the document has it
     assert RETURNS[draft.at :].startswith(draft.quote)
@@ -181,12 +183,6 @@ def test_punctuation_of_another_width_is_found_and_kept_as_the_document_has_it(t
     answered = (PlannedDraft(chinese[0], ASKED), ChatReply(f"Question：什么时候用？\nAnswer：{written}"))
     items, _ = counts_of(chinese, answered)
     assert items[0].draft.quote.rstrip("。") == "收到后三十天内可以退货，运费由我们承担"
-
-
-def test_a_reply_that_was_cut_is_no_draft(search: PassageSearch) -> None:
-    said = "Question: Until when can I bring it back?\nAnswer: within thirty days"
-    answered = (PlannedDraft(passage(search, RETURNS), ASKED), ChatReply(said, "length"))
-    assert counts_of(search, answered)[1].unparsable == 1
 
 
 def test_copied_words_that_bm25_finds_at_once_are_left_out_and_others_stay(search: PassageSearch) -> None:

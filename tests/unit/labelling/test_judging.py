@@ -61,8 +61,12 @@ def test_what_was_answered_is_never_asked_again_and_a_plan_asks_nothing(report: 
         assert (again["calls"], again["kept"], len(double.asked)) == (0, first, first)
 
 
-def test_a_reply_without_a_grade_is_kept_as_missing(report: Path, capsys: Capture) -> None:
-    with EndpointDouble(default=saying(lambda _: "I would rather not say.")) as double:
+def test_a_reply_without_a_grade_or_that_was_cut_is_kept_as_missing(report: Path, capsys: Capture) -> None:
+    def cut_off(_: Any, answer: Any) -> Any:
+        answer["choices"][0] |= {"message": {"content": "It may be a 2 or a\n3"}, "finish_reason": "length"}
+        return answer
+
+    with EndpointDouble(faults=[cut_off], default=saying(lambda _: "I would rather not say.")) as double:
         ended = judge(capsys, report, double.url, "--json")
     assert json.loads(ended.out)["unparsable"] == len(double.asked)
     assert {row.grade for row in read_judgments(report.parent / "judgments.jsonl").rows} == {None}
@@ -137,17 +141,6 @@ def test_a_refused_text_is_counted_and_named_and_the_others_are_judged(report: P
         assert "texts were refused" not in judge(capsys, report, double.url).out
         assert len(double.asked) == before + 2
     assert second.refusal is not None
-
-
-@pytest.mark.parametrize("finish", ["length", "max_tokens", "model_length"])
-def test_a_reply_that_was_cut_has_no_grade(report: Path, capsys: Capture, finish: str) -> None:
-    def cut_off(_: Any, answer: Any) -> Any:
-        answer["choices"][0] |= {"message": {"content": "It may be a 2 or a\n3"}, "finish_reason": finish}
-        return answer
-
-    with EndpointDouble(default=cut_off) as double:
-        judge(capsys, report, double.url)
-    assert {row.grade for row in read_judgments(report.parent / "judgments.jsonl").rows} == {None}
 
 
 def test_fields_are_set_and_left_out_as_a_reasoning_model_wants_them(report: Path, capsys: Capture) -> None:

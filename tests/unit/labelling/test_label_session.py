@@ -310,19 +310,6 @@ def test_an_item_that_several_labels_judge_has_the_highest_of_their_grades(tmp_p
             session.undo()
 
 
-def test_labels_are_written_in_the_order_of_the_worklist(session: Session, tmp_path: Path) -> None:
-    session.skip()
-    session.skip()
-    session.grade(1)  # shipping.txt
-    session.answers.ask_again()
-    session.skip()
-    session.grade(3)  # warranty.md
-    session.save()
-    assert [one["doc"] for one in labels_of(tmp_path)["queries"][0]["relevant_docs"]] == [
-        "returns.md", "warranty.md", "shipping.txt",
-    ]  # fmt: skip
-
-
 def test_quotes_say_where_they_stand(tmp_path: Path) -> None:
     text = "# Returns\n\nReturn any item within thirty days.\n"
     items = [
@@ -401,10 +388,3 @@ def test_answers_for_a_beir_folder_go_into_its_overlay(tmp_path: Path) -> None:
 def test_an_overlay_needs_the_config_that_names_its_folder(tmp_path: Path) -> None:
     with pytest.raises(LabelsError, match="name the config that has both: --config CONFIG"):
         Session(beir_work(tmp_path, config=None))
-
-
-def test_the_cache_that_a_worklists_config_names_stays_below_its_folder(tmp_path: Path) -> None:
-    worklist = write_work(tmp_path)
-    (tmp_path / "experiment.yaml").write_text(f"{CONFIG}workspace: ../elsewhere\n")
-    with pytest.raises(InputError, match="which is outside of"):
-        Session(worklist)

@@ -86,21 +86,6 @@ def test_the_pairs_are_those_with_the_best_setting_or_with_the_baseline(tmp_path
     assert chosen(pool_of(alike, baseline="worse")) == [("q2", "x"), ("q1", "x")]
 
 
-def test_every_metric_weighs_hits_by_what_they_change(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    queries = [f"q{number}" for number in range(6)]
-    runs = {name: {query: " ".join(rng.permutation(list("abcdefgh"))[:4]) for query in queries} for name in "wxyz"}
-    metrics = ("ndcg@4", "ap@4", "err(max=1)@4", "bpref", "r_precision", "hit_rate@4")
-    report = scored_report(tmp_path, {query: {"a": 1, "b": 0} for query in queries}, runs, "--metrics",
-                           ",".join(metrics))  # fmt: skip
-    for metric in metrics:
-        pool = pool_of(report, primary=metric)
-        assert len(set(chosen(pool))) == len(chosen(pool)) > 0
-        assert weights(pool) == pytest.approx(sorted(weights(pool), reverse=True))
-        everything = {(query, name) for query in queries for run in runs.values() for name in run[query].split()}
-        assert set(chosen(pool)) <= {(query, name) for query, name in everything if name not in "ab"}
-
-
 def test_passages_of_a_document_that_meet_are_shown_as_one() -> None:
     text = "".join(chr(ord("a") + number % 26) for number in range(100))
     rows = [
@@ -143,13 +128,6 @@ def test_rankings_that_do_not_give_the_scores_are_refused(tmp_path: Path) -> Non
 def test_one_in_five_is_one_of_five_items() -> None:
     assert [PoolOptions().repeated(new) for new in (1, 4, 8, 20, 100)] == [1, 1, 2, 5, 25]
     assert [PoolOptions(repeats=share).repeated(6) for share in (0.5, 3, 0)] == [6, 3, 0]
-
-
-@pytest.mark.parametrize("text", ["-1", "many"])
-def test_other_repeats_are_refused(text: str, capsys: Capture) -> None:
-    made = ragtrial(capsys, "pool", "nowhere", "--repeat", text)
-    assert made.code == 2
-    assert "--repeat" in made.err
 
 
 # The command, on a run of the kitchen
@@ -267,11 +245,6 @@ def test_a_config_of_other_documents_is_refused(kitchen: Path, capsys: Capture) 
 def test_labels_of_other_queries_are_refused(kitchen: Path, capsys: Capture) -> None:
     Path("other.json").write_text(json.dumps({"queries": [{"id": "x", "text": "?", "relevant_docs": []}]}))
     assert refusal(capsys, "report", "--labels", "other.json").startswith(f"{kitchen / 'other.json'}: lacks ")
-
-
-def test_a_file_that_is_there_is_refused_before_anything_is_read(kitchen: Path, capsys: Capture) -> None:
-    Path("mine.json").write_text("{}")
-    assert "is there already" in refusal(capsys, "nowhere", "-o", "mine.json")
 
 
 def test_where_all_is_judged_nothing_is_written(tmp_path: Path, capsys: Capture) -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.errors import RunError
 from ragtrial.labelling.worklist import (
     TextToGrade,
     Worklist,
@@ -84,12 +83,6 @@ def test_a_file_that_is_there_is_kept_unless_it_is_to_be_replaced(tmp_path: Path
     assert read_worklist(file).items == [TextToGrade(**ITEM)]
     with pytest.raises(WorklistError, match="is a folder; name a file"):
         write_worklist(Worklist.model_validate(WRITTEN), tmp_path, force=True)
-
-
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot be written: "):
-        write_worklist(Worklist.model_validate(WRITTEN), tmp_path / "file" / "worklist.json")
 
 
 @pytest.mark.parametrize(
