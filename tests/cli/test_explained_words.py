@@ -32,7 +32,7 @@ evaluators: {{unit: span}}
 COMMANDS = [
     ("run", "--set", "evaluators.budget=300", "--set", "embedder={kind: sentence-transformer}", "--setting",
      "words-size300"), ("run",), ("validate",), ("chunks",), ("show", "--costs"), ("show", "--metrics", "all"),
-    ("show", "--query", "hub-13"), ("compare", "--full", "--costs", "--axes", "--unjudged", "--margin", "0.02"),
+    ("show", "--query", "hub-13"), ("compare", "--full", "--axes", "--unjudged", "--margin", "0.02"),
     ("compare", "--baseline", "words-size500", "--slices", "--queries"),
     ("cache", "list"), ("list", "runs"),
     ("labels", "list"), ("search", "return the hub"),

@@ -37,7 +37,7 @@ SCREENS = {
     "show-query": ("show", "latest", "--query", "hub-13", "--setting", "fused"),
     "compare": ("compare", "latest"),
     "compare-80": ("compare", "latest"),
-    "compare-baseline": ("compare", "latest", "--baseline", "words", "--costs", "--slices", "--full"),
+    "compare-baseline": ("compare", "latest", "--baseline", "words", "--slices", "--full"),
     "compare-queries": ("compare", "latest", "--baseline", "words", "--queries", "--unjudged"),
     "gates": ("compare", "latest", "--baseline", "words", "--fail-if", "ndcg@10 worse than baseline"),
     "gate-failed": ("compare", "latest", "--fail-if", "ndcg@10 < 0.9"),

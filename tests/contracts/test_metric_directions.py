@@ -18,7 +18,6 @@ from ragtrial.comparison.query_differences import query_differences
 from ragtrial.comparison.selection import select_winner
 from ragtrial.comparison.slices import compare_slices
 from ragtrial.comparison.statistics.samples import Procedure
-from ragtrial.comparison.tradeoffs import weigh_costs
 from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.evaluation.metrics.base import Definition
 from ragtrial.report.model import Report, write_folder
@@ -70,12 +69,11 @@ def test_the_better_setting_is_better_on_every_way(metric: str, tmp_path: Path) 
     assert claimed(part) == 1
     table = score_table(report, 200)
     assert best_cells(table) in ({(0, 1)}, set())
-    # the questions on which it wins, slices, the winner, quality and costs
+    # the questions on which it wins, slices, the winner
     assert query_differences(made, Pair(0, 1)).won == 24
     assert all(one.wins == one.n and not one.contradicts for one in compare_slices(made, [part], QUICK).comparisons)
     values, sign = made.scores(primary).values, report.sign(primary)
     assert select_winner(values, made.names, primary, sign=sign).setting == "good"
-    assert [one.setting for one in weigh_costs(made).settings] == ["good", "bad"]
     # gates
     settings = {one.name: one for one in report.settings}
     for gate, about, outcome in (

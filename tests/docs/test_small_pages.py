@@ -77,7 +77,7 @@ def test_every_command_of_the_page_on_reports_writes_what_it_says(tmp_path: Path
 # comparing-sweeps.md, query-by-query.md
 
 COMPARED = {
-    "comparing-sweeps": {"--slices": "queries by", "--axes": "effect on", "--costs": "quality and costs"},
+    "comparing-sweeps": {"--slices": "queries by", "--axes": "effect on", "--costs": "costs "},
     "query-by-query": {"--queries": " won, ", "--unjudged": "all against"},
 }
 """What each option adds to the output, by page."""

@@ -28,7 +28,6 @@ from ragtrial.comparison.evidence import could_be_labelled
 from ragtrial.comparison.number_text import digits_of, percent, signed
 from ragtrial.comparison.statistics.estimates import finite
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
-from ragtrial.comparison.tradeoffs import weigh_costs
 from ragtrial.errors import counted, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
@@ -352,18 +351,18 @@ def _cheapest(inputs: ComparisonInput, names: Sequence[str]) -> tuple[str, str] 
 
     By the first of these that is known of all and not the same for all; None where there is none.
     """
-    weighed = weigh_costs(inputs)
-    parts = {part.setting: part for part in weighed.settings}
-    costs = [parts[name] for name in names]
-    unit = f"{weighed.context_unit}@{weighed.k}" if weighed.k else weighed.context_unit
-    known: dict[str, tuple[str, list[float | None]]] = {
-        "for 1,000 queries": (".2f", [inputs.settings[inputs.place(name)].part.cost(PAID[1]) for name in names]),
-        "ms per query": (",.1f", [None if cost.latency is None else 1000 * cost.latency for cost in costs]),
-        unit: (",.0f", [cost.context for cost in costs]),
-        "MB of index": (",.1f", [None if cost.index is None else cost.index / 1e6 for cost in costs]),
+    parts, k = [inputs.settings[inputs.place(name)].part for name in names], parse_metric(inputs.primary).k
+    costs = {
+        "for 1,000 queries": (".2f", 1.0, PAID[1]),
+        "ms per query": (",.1f", 1e3, "latency.p50"),
+        f"tokens@{k}": (",.0f", 1.0, f"tokens@{k}"),
+        f"characters@{k}": (",.0f", 1.0, f"characters@{k}"),
+        "MB of index": (",.1f", 1e-6, "index_bytes"),
     }
-    for title, (form, column) in known.items():
-        values = [value for value in column if value is not None]
+    if len({part.latency.machine for part in parts if part.latency}) > 1:  # their latencies do not compare
+        del costs["ms per query"]
+    for title, (form, factor, cost_name) in costs.items():
+        values = [factor * value for part in parts if (value := part.cost(cost_name)) is not None]
         if len(values) == len(names) and len(set(values)) > 1:
             least, most = min(values), max(values)
             cost = f"{format(least, form)} {title}, the others up to {format(most, form)}"

@@ -103,7 +103,6 @@ VIEW_COLUMNS = {
     "queries by": "How the queries are divided: by tag, number of relevant documents, or length.",
     "slice": "One part of the queries.",
     "queries": "The number of queries.",
-    "quality and costs": "The primary metric beside each cost. * marks settings that no other beats in both.",
     "all": "A * marks settings that no other beats in quality and all costs together.",
     "scenarios": "The difference if all hits without a label went in favour of one setting: two scenarios, not limits.",
     "all against": "The difference if all hits without a label went in favour of the baseline: a scenario.",

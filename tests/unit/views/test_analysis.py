@@ -33,8 +33,8 @@ def test_an_analysis_has_all_of_the_comparison() -> None:
 
 def test_nothing_is_looked_into_that_was_not_asked_for() -> None:
     made = analyse(contest(), AIM)
-    beside = ["slices", "axes", "costs", "won_and_lost", "shared_queries"]
-    assert [made.model_dump(mode="json")[name] for name in beside] == [None] * 5
+    beside = ["slices", "axes", "won_and_lost", "shared_queries"]
+    assert [made.model_dump(mode="json")[name] for name in beside] == [None] * 4
 
 
 def ranked(folder: Path) -> ComparisonInput:
@@ -52,9 +52,9 @@ def ranked(folder: Path) -> ComparisonInput:
 
 
 def test_each_part_is_there_where_it_is_asked_for(tmp_path: Path) -> None:
-    made = analyse(ranked(tmp_path), AIM, slices=True, axes=True, costs=True, queries=True)
+    made = analyse(ranked(tmp_path), AIM, slices=True, axes=True, queries=True)
     shown = made.model_dump(mode="json")
-    assert None not in [shown[name] for name in ("slices", "costs", "won_and_lost", "shared_queries")]
+    assert None not in [shown[name] for name in ("slices", "won_and_lost", "shared_queries")]
     assert shown["axes"] is None  # no parameter was swept
 
 

@@ -23,6 +23,7 @@ from ragtrial.comparison.number_text import percent
 from ragtrial.errors import listed
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.model import Report
+from ragtrial.report.schema import SettingPart
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.comparison_tables import heading, left_out_line, verdict_table
 from ragtrial.views.page.blocks import (
@@ -36,7 +37,7 @@ from ragtrial.views.page.blocks import (
 )
 from ragtrial.views.page.failing import failing_questions
 from ragtrial.views.page.verdict import KEY, MOST_NAMED_ROWS, effects_of, minus, plot_of, verdict_of
-from ragtrial.views.report_tables import budget_table, header_line, usual_metrics
+from ragtrial.views.report_tables import budget_table, cost_table, header_line, usual_metrics
 from ragtrial.views.sections import all_views
 from ragtrial.views.sections.base import ViewInput
 from ragtrial.views.sections.plots import best_first
@@ -63,10 +64,15 @@ def means_by_budget(contest: ComparisonInput) -> Table:
     budget.
     """
     report = contest.report
-    settings = [one.part.model_copy(update={"name": one.name}) for one in contest.settings]
+    settings = _named_parts(contest)
     budgets = {setting.budget.tokens if setting.budget else None for setting in settings}
     is_whole = len(contest.queries) == len(report.queries)
     return budget_table(report, settings if is_whole and len(budgets) == 1 else [], sys.maxsize)
+
+
+def _named_parts(contest: ComparisonInput) -> list[SettingPart]:
+    """The settings as they are called on the page."""
+    return [one.part.model_copy(update={"name": one.name}) for one in contest.settings]
 
 
 def column_texts(contest: ComparisonInput) -> dict[str, str]:
@@ -203,6 +209,7 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         cutoffs=cutoffs,
         cutoff_names=", ".join(title.removeprefix("first ") for title in cutoffs.titles[1:]),
         budget=means_by_budget(contest),
+        costs=cost_table(_named_parts(contest)),
         formulas=column_texts(contest),
         have_best=lambda table: {column.title: column.best for column in table.columns if column.best},
         sections=sections,
