@@ -29,7 +29,7 @@ class RetrievalEvaluator:
     """The hub: runs the settings of a config over labelled queries, and scores results from any source.
 
     ``config`` is a path, a dict or a config, as in ``load_config``. ``prompt_queries`` are labels, or their file; by
-    default those that the config names.
+    default those that the config names. ``progress`` is that of ``run_experiment``.
 
     Raises ConfigError for an invalid config; LabelsError and CorpusError when labels and documents are first needed.
     """
@@ -39,9 +39,11 @@ class RetrievalEvaluator:
         config: AnyConfig,
         prompt_queries: PromptQueries | str | Path | None = None,
         options: RunOptions | None = None,
+        *,
+        progress: bool | None = None,
     ) -> None:
         labels = load_prompt_queries(prompt_queries) if isinstance(prompt_queries, str | Path) else prompt_queries
-        self._run = Run.of(load_config(config), options, labels)
+        self._run = Run.of(load_config(config), (options or RunOptions()).following(progress=progress), labels)
 
     def retrieve(self) -> list[ExperimentResults]:
         """The results of every setting, in the order of the config, not evaluated. Raises RunError if one fails.

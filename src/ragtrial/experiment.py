@@ -18,13 +18,14 @@ from ragtrial.records import FoundText, Question
 from ragtrial.report.model import Report
 
 
-def run_experiment(config: AnyConfig, options: RunOptions | None = None) -> Report:
+def run_experiment(config: AnyConfig, options: RunOptions | None = None, *, progress: bool | None = None) -> Report:
     """Run every setting of ``config``, or search for the best, score it, and write the report.
 
-    ``config`` is a path, a dict or a config, as in ``load_config``. A setting that fails is noted in the report, and the others go on. Raises InputError before anything is run,
-    RunError if all settings fail.
+    ``config`` is a path, a dict or a config, as in ``load_config``. ``progress`` shows on stderr how far the run is
+    (default: in a terminal and in a notebook). A setting that fails is noted in the report, and the others go on.
+    Raises InputError before anything is run, RunError if all settings fail.
     """
-    config, options = load_config(config), options or RunOptions()
+    config, options = load_config(config), (options or RunOptions()).following(progress=progress)
     if config.search:
         from ragtrial.search.searched import search_experiment
 

@@ -182,6 +182,15 @@ class AnyOf:
         return handler(self._union.core_schema)
 
 
+def late(name: str) -> Any:
+    """The function ``module:name`` of a later part, imported when it is called for.
+
+    A comparison that is printed and a run that shows its progress need the parts that show, which come last.
+    """
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(f"ragtrial.{module}"), attribute)
+
+
 def import_members(package: ModuleType) -> None:
     """Import every module of ``package``, so that its members register themselves."""
     for module in pkgutil.iter_modules(package.__path__):

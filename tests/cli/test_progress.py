@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from ragtrial import compare, load_config, run_experiment
 from ragtrial.cli.terminal import LineProgress, Terminal
 from ragtrial.progress import stage
 from small_experiment import CONFIG, HASHING, Capture, ragtrial, small_experiment
@@ -73,6 +75,37 @@ from ragtrial.cli.outcome import run
 progress_display.LineProgress.__init__.__defaults__ = 0.05, 0.05
 sys.exit(run(sys.argv[1:]))
 """
+
+
+def test_a_run_in_python_shows_its_progress_in_a_notebook_or_if_asked(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = []
+    for notebook in (False, True):
+        if notebook:
+            monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+        for progress in (None, True, False):
+            folder = tmp_path / f"{notebook}-{progress}"
+            config = load_config(small_experiment(folder), [f"workspace={folder}/cache"])
+            run_experiment(config, progress=progress)
+            shown.append("documents: " in capsys.readouterr().err)
+    assert shown == [False, True, False, True, True, False]
+
+
+def test_a_printed_comparison_is_the_conclusion_and_the_table_of_the_terminal(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(
+        small_experiment(tmp_path, config=CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")).parent
+    )
+    report = run_experiment("experiment.yaml")
+    monkeypatch.setenv("COLUMNS", "100")
+    screen = ragtrial(capsys, "compare", report.folder).out
+    text = str(compare(report))
+    assert text.startswith("2 settings, 2 questions, ndcg@3, all pairs\n\nNo ranking yet")
+    assert text.split("\n\n")[:3] == screen.split("\n\n")[:3]
+    assert "\nToo wide for 100 columns: won, tied, lost (to_frame() has all).\n" in text
+    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_each_setting_is_scored_at_once(tmp_path: Path, capsys: Capture) -> None:

@@ -12,12 +12,11 @@ from ragtrial.cache import atomic, untrusted
 from ragtrial.cli.gating import Checks, GateOptions, RunBaseline, checks_for_run
 from ragtrial.cli.options import CONFIG, OVERRIDES, SETTINGS, declare, option
 from ragtrial.cli.show_command import detail_blocks
-from ragtrial.cli.terminal import Answer, Line, Terminal
+from ragtrial.cli.terminal import Answer, Line, RunListener, Terminal
 from ragtrial.comparison import comparing, comparison_input, comparison_parts
 from ragtrial.comparison import gates as all_gates
 from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, RunError, counted
 from ragtrial.pipeline import run as runs
-from ragtrial.progress import Listener
 from ragtrial.report import model
 from ragtrial.search import search_result, searched
 from ragtrial.views import comparison_tables, page, report_tables
@@ -25,20 +24,6 @@ from ragtrial.views.sections import search_view
 from ragtrial.views.table import Table
 
 _OPEN_FILES = 65_536
-
-
-class _RunListener(Listener):
-    """Shows progress, notices and failures on stderr."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        super().__init__(terminal.progress())
-        self._terminal = terminal
-
-    def notice(self, message: str) -> None:
-        self._terminal.note(message)
-
-    def failed(self, setting: str, reason: str) -> None:
-        self._terminal.note(f"error: setting {setting!r} failed: {reason}")
 
 
 @declare("run")
@@ -72,7 +57,7 @@ def command(
     gc.freeze()  # what modules have made stays: Python need not look for cycles in it
     options = runs.RunOptions(
         settings=settings or None, limit=limit, strict=strict, audit=audit, fail_fast=fail_fast,
-        listener=_RunListener(terminal),
+        listener=RunListener(terminal.progress(), terminal.note),
     )  # fmt: skip
     return _answer(terminal, experiments.run_experiment(experiment, options), checks, config, with_page=report)
 

@@ -94,7 +94,7 @@ def command(
             writing.write_table(per_query, scoring.long_table())
         if table:
             writing.write_table(table, scoring.mean_table())
-    folder = as_report.write_score_report(scoring, given, output).folder if output else None
+    folder = as_report.write_score_report(scoring, output).folder if output else None
     blocks = [] if per_query == "-" else _blocks(terminal, scoring)
     if folder and blocks:
         blocks += ["", Line(f"report: {folder / 'report.json'}")]

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from textwrap import indent
@@ -23,7 +24,7 @@ import click
 from ragtrial.cache.atomic import write_bytes
 from ragtrial.cache.untrusted import for_json, for_terminal, visible
 from ragtrial.errors import Fault, InputError, RunError, counted
-from ragtrial.progress import Progress, Silent, stage
+from ragtrial.progress import Listener, Progress, Silent, stage
 from ragtrial.records import ReportWarning
 from ragtrial.views.table import Table, best_cells, cell_kind, duration, wrapped
 
@@ -237,11 +238,7 @@ class Terminal:
 
     def progress(self) -> Progress:
         """Bars in a terminal; lines elsewhere; nothing when quiet."""
-        if self.quiet:
-            return Silent()
-        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            return BarProgress(no_color=self.no_color)
-        return LineProgress()
+        return Silent() if self.quiet else _shown_progress(no_color=self.no_color)
 
     @contextlib.contextmanager
     def saving(self, name: str, total: int, unit: str, save: Callable[[], object]) -> Iterator[Callable[[int], None]]:
@@ -252,6 +249,32 @@ class Terminal:
         except BaseException:
             save()
             raise
+
+
+class RunListener(Listener):
+    """Shows progress, notices and failures; ``note`` prints a line on stderr."""
+
+    def __init__(self, progress: Progress, note: Callable[[str], None]) -> None:
+        super().__init__(progress)
+        self._note = note
+
+    def notice(self, message: str) -> None:
+        self._note(message)
+
+    def failed(self, setting: str, reason: str) -> None:
+        self._note(f"error: setting {setting!r} failed: {reason}")
+
+
+def python_listener(*, shows: bool | None) -> Listener:
+    """The listener of a run in Python; if ``shows`` is None, it is silent but in a terminal and in a notebook."""
+    if shows or (shows is None and (sys.stderr.isatty() or "ipykernel" in sys.modules)):
+        return RunListener(_shown_progress(no_color="NO_COLOR" in os.environ), partial(write, stream=sys.stderr))
+    return Listener()
+
+
+def _shown_progress(*, no_color: bool) -> Progress:
+    is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return BarProgress(no_color=no_color) if is_terminal else LineProgress()
 
 
 _SHOWN_PER_KIND = 3

@@ -108,8 +108,9 @@ def compare(
 ) -> Comparison:
     """Show which settings of one or more reports are better, by how much, and how certain that is.
 
-    A report is a ``Report``, its folder, its id or ``latest`` (looked up in ``directory``), or one of its settings,
-    ``REPORT:SETTING``; settings of several reports have such names, too. All others are compared with ``baseline``, a
+    A report is a ``Report``, the runs that ``score`` scored, a folder, an id or ``latest`` (looked up in
+    ``directory``), or one of its settings, ``REPORT:SETTING``; settings of several reports have such names, too.
+    ``print`` shows the conclusion and the table of verdicts. All others are compared with ``baseline``, a
     setting or a report (then with the settings of equal names). By default all pairs are compared, and of several
     reports the first is the baseline, unless ``all_pairs`` is set. ``metric`` decides (default: the first of
     ``metrics``, or the primary metric of the first report); the others are shown with it. A difference below ``margin``

@@ -203,14 +203,14 @@ def input_of(
 ) -> ComparisonInput:
     """The settings of reports, if they may be compared.
 
-    A reference is a report's folder, its id or ``latest``, one of its settings (``REPORT:SETTING``), or a ``Report``;
-    ids are looked up in ``directory``. ``metrics`` None means all metrics that every report has and that count for any
-    query. ``primary`` is the deciding metric (default: the first of ``metrics``, or else the primary metric of the
-    first report). ``settings`` limits the comparison to ``SETTING`` or ``REPORT:SETTING``. ``baseline`` is a setting or
-    a whole report; it is read as well if it is not among the references. By default the first of several reports is the
-    baseline if another report has settings of the same names, unless ``all_pairs`` is set. ``common`` limits the
-    comparison to the queries that are the same in all reports. A single setting is an error unless ``may_be_one``; so
-    are reports without a label that counts, unless ``may_be_unlabelled``.
+    A reference is a report's folder, its id or ``latest``, one of its settings (``REPORT:SETTING``), a ``Report``, or
+    scored runs; ids are looked up in ``directory``. ``metrics`` None means all metrics that every report has and that
+    count for any query. ``primary`` is the deciding metric (default: the first of ``metrics``, or else the primary
+    metric of the first report). ``settings`` limits the comparison to ``SETTING`` or ``REPORT:SETTING``. ``baseline``
+    is a setting or a whole report; it is read as well if it is not among the references. By default the first of
+    several reports is the baseline if another report has settings of the same names, unless ``all_pairs`` is set.
+    ``common`` limits the comparison to the queries that are the same in all reports. A single setting is an error
+    unless ``may_be_one``; so are reports without a label that counts, unless ``may_be_unlabelled``.
 
     Raises ReportError for reports that cannot be read; ComparisonError if reports differ in labels, queries or the
     meaning of metrics, and if there is nothing to compare; MetricError for an unknown metric.

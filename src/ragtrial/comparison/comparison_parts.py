@@ -10,6 +10,7 @@ from ragtrial.comparison.selection import SelectionPart
 from ragtrial.comparison.statistics.procedures import Basis
 from ragtrial.errors import counted
 from ragtrial.records import Direction
+from ragtrial.registry import late
 from ragtrial.report.model import data_frame
 from ragtrial.report.schema import Part, ScoredPart, WarningPart
 
@@ -143,10 +144,11 @@ class NextStepPart(Part):
 
     action: str
     command: str
+    """Empty for scores in memory, which no command can read."""
 
     @property
     def sentence(self) -> str:
-        return f"Next: {self.action}: {self.command}"
+        return f"Next: {self.action}: {self.command}" if self.command else f"Next: {self.action}"
 
 
 class VerdictLinePart(Part):
@@ -300,6 +302,10 @@ class Comparison(Part):
     def __repr__(self) -> str:
         size = f"{counted(len(self.settings), 'setting')}, {counted(self.queries, 'question')}"
         return f"Comparison({size}, {self.primary_metric}. {self.conclusion.sentences[0]})"
+
+    def __str__(self) -> str:
+        """The conclusion and the table of verdicts, in 100 columns."""
+        return str(late("views.comparison_tables:comparison_text")(self, 100))
 
     def to_frame(self) -> DataFrame:
         """A pandas DataFrame with a row per comparison and metric: the fields of each, the interval as two columns.

@@ -99,6 +99,8 @@ def conclude(
     is_ranked = drawn.kind in ("best", "leading", "nothing shown", "one setting") and top is not None
     drawn = replace(drawn, unclear=unclear, top=[str(top), *drawn.named("identical")] if is_ranked else [])
     step = drawn.next_step()
+    if not all(setting.report.is_written for setting in inputs.settings):
+        step = step.model_copy(update={"command": ""})
     return ConclusionPart(
         kind=drawn.kind,
         metric=inputs.primary,

@@ -15,9 +15,11 @@ from ragtrial.records import ReportWarning, highest_grades
 from ragtrial.report.find import find_report
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import QueryPart, SettingPart
+from ragtrial.scoring.as_report import score_report
+from ragtrial.scoring.score_runs import Scoring
 
-Reference = str | Path | Report
-"""A report's folder, id, or ``latest``; a setting of one, ``REPORT:SETTING``; or a report."""
+Reference = str | Path | Report | Scoring
+"""A report's folder, id, or ``latest``; a setting of one, ``REPORT:SETTING``; a report, or runs that were scored."""
 
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 
@@ -60,8 +62,11 @@ class _Entries(dict[object, ComparedReport]):
 
     def read(self, reference: Reference) -> ComparedReport:
         """Raises ReportError if there is no such report, or no such setting of it."""
-        if isinstance(reference, Report):
-            return self.setdefault(id(reference), ComparedReport(reference))
+        if isinstance(reference, Report | Scoring):
+            if id(reference) not in self:
+                report = score_report(reference) if isinstance(reference, Scoring) else reference
+                self[id(reference)] = ComparedReport(report)
+            return self[id(reference)]
         folder, name, setting = self._found(str(reference))
         key = folder.resolve()
         if key not in self:
@@ -127,7 +132,7 @@ def read_entries(
 
 def _read_baseline(reading: _Entries, baseline: Reference) -> Baseline:
     """Resolve a baseline: first as a setting, then as a compared report, then as another report."""
-    if isinstance(baseline, Report):
+    if isinstance(baseline, Report | Scoring):
         return Baseline(None, reading.read(baseline))
     written, entries = str(baseline), list(reading.values())
     if any(written in entry.names for entry in entries):

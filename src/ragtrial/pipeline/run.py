@@ -30,8 +30,9 @@ from ragtrial.pipeline.corpus import Corpus, Graph
 from ragtrial.pipeline.results import Results
 from ragtrial.pipeline.scored_setting import ScoredSetting, Scorer
 from ragtrial.pipeline.written_wordings import WrittenWordings, write_wordings
-from ragtrial.progress import Listener
+from ragtrial.progress import Listener, Silent
 from ragtrial.records import PromptQueries, Question, ReportWarning
+from ragtrial.registry import late
 
 if TYPE_CHECKING:
     from ragtrial.pipeline.dry_run import DryRun
@@ -53,6 +54,11 @@ class RunOptions:
     audit: bool = False
     fail_fast: bool = False
     listener: Listener = field(default_factory=Listener)
+
+    def following(self, *, progress: bool | None) -> RunOptions:
+        """These options with ``progress`` of a run in Python, unless they have a listener."""
+        is_silent = type(self.listener) is Listener and isinstance(self.listener.progress, Silent)
+        return replace(self, listener=late("cli.terminal:python_listener")(shows=progress)) if is_silent else self
 
 
 @dataclass(eq=False)

@@ -123,6 +123,9 @@ class Report(Part):
 
     _folder: Path | None = PrivateAttr(default=None)
     _sound: set[str] = PrivateAttr(default_factory=set)
+    _held: dict[str, dict[str, Row]] = PrivateAttr(default_factory=dict)
+    """The rankings of a report that is in no folder: for each setting a row by query."""
+
     _rows: dict[str, int] = PrivateAttr(default_factory=dict)
     """The row that each query has in the files of rankings, once the report is written or if it was read."""
 
@@ -183,6 +186,9 @@ class Report(Part):
 
         No other query is read. Raises ReportError if the file is missing or damaged, KeyError for an unknown query.
         """
+        if setting in self._held:
+            yield from (self._held[setting][query] for query in queries)
+            return
         path = self.ranking_file(setting)
         size = self.sizes.get(f"rankings/{setting}.jsonl.gz")
         wanted = [self._rows[query] for query in queries]
@@ -195,6 +201,12 @@ class Report(Part):
             if row.get("query") != query or not _has_places(row):
                 raise ReportError(Fault(str(path), message=OTHER_QUERIES))
             yield row
+
+    def holding(self, rankings: Mapping[str, Iterable[Row]]) -> Report:
+        """A copy with these rankings in memory, for each setting one row per query."""
+        held = self.model_copy()
+        held._held = {name: {row["query"]: row for row in rows} for name, rows in rankings.items()}  # noqa: SLF001 - its own
+        return held
 
     def all_texts(self) -> Iterator[Row]:
         """The text and the place of each chunk that the report has. Raises ReportError if they cannot be read."""

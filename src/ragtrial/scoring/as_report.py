@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,14 +30,32 @@ from ragtrial.scoring.labels import labels_of_qrels
 from ragtrial.scoring.score_runs import RunScores, Scoring
 
 
-def write_score_report(scoring: Scoring, given: RunInput, target: str | Path) -> Report:
-    """Write the scored runs as a report in the new folder ``target``.
+def write_score_report(scoring: Scoring, target: str | Path) -> Report:
+    """Write the scored runs as a report in the new folder ``target``; runs have names that files may have.
 
-    Raises InputError if ``target`` exists or a run came from standard input, which cannot be read again; RunError if
-    it cannot be written.
+    Raises InputError if ``target`` exists, and the errors of ``score_report``; RunError if it cannot be written.
     """
-    folder, protocol = Path(target), scoring.protocol
-    check_target(folder, given)
+    folder = Path(target)
+    check_new(folder)
+    names = distinct([file_name(run.name) for run in scoring.runs])
+    runs = tuple(replace(run, name=name) for run, name in zip(scoring.runs, names, strict=True))
+    report, rankings = _built(replace(scoring, runs=runs), folder.name)
+    config = json.dumps(report.config, indent=1) + "\n"
+    return write_report(report, folder.parent, rankings, [], config, name=folder.name)
+
+
+def score_report(scoring: Scoring) -> Report:
+    """The scored runs as a report that has its rankings in memory, and is in no folder.
+
+    Raises InputError if a run came from standard input, which cannot be read again.
+    """
+    report, rankings = _built(scoring, "scores")
+    return report.holding(rankings)
+
+
+def _built(scoring: Scoring, experiment: str) -> tuple[Report, dict[str, list[Row]]]:
+    protocol, given = scoring.protocol, scoring.given
+    _check_sources(given)
     qrels = given.judgments()
     labels = labels_of_qrels(qrels, {})
     runs = [
@@ -44,11 +63,10 @@ def write_score_report(scoring: Scoring, given: RunInput, target: str | Path) ->
         for source, name in given.named_runs()
         for run in given.loaded(source, name, qrels.labels, lenient=protocol.trec_compat)
     ]
-    names = distinct([file_name(run.name) for run in scoring.runs])
-    rankings = {name: list(_rows(labels, run, protocol.depth)) for name, run in zip(names, runs, strict=True)}
-    settings = [
-        _setting(name, run, rankings[name], protocol.depth) for name, run in zip(names, scoring.runs, strict=True)
-    ]
+    rankings = {
+        scored.name: list(_rows(labels, run, protocol.depth)) for scored, run in zip(scoring.runs, runs, strict=True)
+    }
+    settings = [_setting(run, rankings[run.name], protocol.depth) for run in scoring.runs]
     sources = {"qrels": _shown(given.qrels), "runs": [_shown(source) for source in given.runs]}
     report = build_report(
         settings,
@@ -58,12 +76,11 @@ def write_score_report(scoring: Scoring, given: RunInput, target: str | Path) ->
         None,
         [warning for run in scoring.runs for warning in run.warnings],
         documents=dict.fromkeys(("documents", "empty_documents", "documents_fingerprint")),
-        experiment=folder.name,
+        experiment=experiment,
         config={"score": {**sources, **protocol.as_json()}},
         failures=[],
     )
-    config = json.dumps(report.config, indent=1) + "\n"
-    return write_report(report, folder.parent, rankings, [], config, name=folder.name)
+    return report, rankings
 
 
 def check_new(folder: Path) -> None:
@@ -75,13 +92,17 @@ def check_new(folder: Path) -> None:
 def check_target(folder: Path, given: RunInput) -> None:
     """Raise InputError if the runs cannot become a report in ``folder``, before anything is scored."""
     check_new(folder)
+    _check_sources(given)
+
+
+def _check_sources(given: RunInput) -> None:
     for source in (given.qrels, *given.runs):
         if isinstance(source, str | Path) and is_read_once(source):
             message = "is read once, and a report cannot be made of standard input or a pipe; save it to a file first."
             raise InputError(Fault(name_of(source), message=message))
 
 
-def _setting(name: str, run: RunScores, rows: list[Row], depth: int | None) -> ScoredSetting:
+def _setting(run: RunScores, rows: list[Row], depth: int | None) -> ScoredSetting:
     counts: dict[str, int | None] = {
         "rows": run.counts.rows,
         "duplicates": run.counts.duplicates,
@@ -98,7 +119,7 @@ def _setting(name: str, run: RunScores, rows: list[Row], depth: int | None) -> S
         "latency": None,
     }
     return ScoredSetting(
-        name=name,
+        name=run.name,
         query_ids=run.queries,
         evaluations=run.evaluations,
         known=known,

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 
 from ragtrial.dataset.qrels_text import repeated_rows
-from ragtrial.errors import Fault, InputError, RunFileError, did_you_mean, listed
+from ragtrial.errors import Fault, InputError, RunFileError, counted, did_you_mean, listed
 from ragtrial.evaluation import evaluators
 from ragtrial.evaluation.bounds import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
 from ragtrial.evaluation.evaluators import Evaluation, NoRelevant
@@ -326,15 +326,26 @@ def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scoring(Brief):
-    """Runs that were scored by the same qrels and the same rules.
+class Scoring:
+    """Runs that were scored by the same qrels and the same rules; ``scoring[name]`` has the scores of a run.
 
-    ``attainable`` has the scores of an ideal run, None for metrics that have no best.
+    ``attainable`` has the scores of an ideal run, None for metrics that have no best. ``given`` has the runs and qrels
+    themselves. ``compare`` takes it as a report.
     """
 
     protocol: Protocol
     runs: tuple[RunScores, ...]
     attainable: Mapping[str, Mean | None]
+    given: RunInput
+
+    def __repr__(self) -> str:
+        name, several = str(self.protocol.metrics[0]), counted(len(self.runs), "run")
+        means = [(run.name, run.scores[name].mean) for run in self.runs]
+        shown = listed((f"{run} {'no value' if mean is None else format(mean, '.3f')}" for run, mean in means), 5)
+        return f"Scoring({several}, {counted(len(self.runs[0].queries), 'query', 'queries')}, {name}: {shown})"
+
+    def __getitem__(self, name: str) -> RunScores:
+        return {run.name: run for run in self.runs}[name]
 
     def long_table(self) -> Mapping[str, Sequence[Any]]:
         """One row per run, query and metric, as columns: ``setting``, ``query``, ``metric``, ``value``.
@@ -370,7 +381,6 @@ def score(
     runs: Any,
     metrics: str | Sequence[str | Metric] = STANDARD_METRICS,
     *,
-    names: Sequence[str] | None = None,
     qrels_columns: Mapping[str, str] | None = None,
     run_columns: Mapping[str, str] | None = None,
     **rules: Any,
@@ -380,23 +390,35 @@ def score(
     Both may be files (TREC, MS MARCO, BEIR, JSON, JSONL, Parquet, our labels and reports; plain or .gz; ``-`` for
     standard input), dicts (``{query: {document: grade or score}}``), or tables of pandas, polars or Arrow, whose
     columns are guessed by their usual names or given: ``run_columns={"query": "q", "document": "d", "score": "s"}``.
-    ``runs`` is one of these or a list of them, ``names`` has their names. ``rules`` are fields of ``Protocol``:
-    ``relevance_threshold``, ``no_relevant``, ``depth``, ``judged_only``, ``duplicates``, ``trec_compat``, ``bounds``,
-    ``ties``. Raises LabelsError for invalid qrels, RunFileError for an invalid run, MetricError.
+    ``runs`` is one of these, several by name, ``{"bm25": run, "dense": run}``, or a list of them. ``rules`` are fields
+    of ``Protocol``: ``relevance_threshold``, ``no_relevant``, ``depth``, ``judged_only``, ``duplicates``,
+    ``trec_compat``, ``bounds``, ``ties``. Raises LabelsError for invalid qrels, RunFileError for an invalid run,
+    MetricError.
     """
     known = [one.name for one in fields(Protocol)][1:]
     for rule in rules:
         if rule not in known:
             raise InputError(f"there is no rule {rule!r}.{did_you_mean(rule, known)} Rules: {', '.join(known)}.")
     protocol = Protocol(tuple(parse_metrics(metrics, trec=bool(rules.get("trec_compat")))), **rules)
-    several = isinstance(runs, list) and not (runs and isinstance(runs[0], tuple))
-    sources = tuple(runs) if several else (runs,)
+    are_named = isinstance(runs, Mapping) and bool(runs) and not any(map(_is_ranking, runs.values()))
+    several = are_named or (isinstance(runs, list) and not (runs and isinstance(runs[0], tuple)))
+    qrels, *sources = [
+        list(one) if isinstance(one, Iterator) else one  # it is read again for a report
+        for one in (qrels, *(runs.values() if are_named else runs if several else [runs]))
+    ]
     if not sources:
         raise InputError("there are no runs to score: the list is empty.")
-    if isinstance(names, str) or (names is not None and len(names) != len(sources)):
-        raise InputError(f"names is {names!r}; it must be a list, with a name for each of the {len(sources)} runs.")
-    given = RunInput(qrels, sources, tuple(names or ()), qrels_columns=qrels_columns, run_columns=run_columns)
-    return score_given(given, protocol)
+    names = tuple(map(str, runs)) if are_named else ()
+    return score_given(RunInput(qrels, tuple(sources), names, None, None, qrels_columns, run_columns), protocol)
+
+
+def _is_ranking(value: Any) -> bool:
+    """True for documents of one query, with scores or without; not for a whole run."""
+    if not isinstance(value, Mapping | list | tuple):
+        return False
+    return not any(
+        isinstance(one, Mapping | list | tuple) for one in (value.values() if isinstance(value, Mapping) else value)
+    )
 
 
 def score_given(given: RunInput, protocol: Protocol) -> Scoring:
@@ -420,4 +442,4 @@ def score_given(given: RunInput, protocol: Protocol) -> Scoring:
         raise RunFileError(*faults)
     names = distinct([run.name for run in scored])
     renamed = tuple(replace(run, name=name) for run, name in zip(scored, names, strict=True))
-    return Scoring(protocol, renamed, best_possible(qrels, protocol))
+    return Scoring(protocol, renamed, best_possible(qrels, protocol), given)

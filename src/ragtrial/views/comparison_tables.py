@@ -16,7 +16,7 @@ from ragtrial.comparison.number_text import percent, probability, rounded, signe
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.errors import counted
 from ragtrial.views.sections import all_views
-from ragtrial.views.table import Column, Table, mean_number
+from ragtrial.views.table import Column, Table, mean_number, plain_text
 
 
 def heading(comparison: Comparison) -> str:
@@ -48,11 +48,22 @@ def comparison_blocks(
         yield from ("", differences)
 
 
+def comparison_text(comparison: Comparison, width: int) -> str:
+    """The conclusion and the verdicts by the primary metric as plain text, for Python."""
+    rows = close_comparisons(comparison)
+    lines = [left_out_line(comparison, rows).removesuffix(" --full shows all."), *looked_into_lines(comparison)]
+    return plain_text(verdict_blocks(comparison, rows, width, lines, "to_frame() has all"), width)
+
+
 def verdict_blocks(
-    comparison: Comparison, rows: Sequence[ComparisonPart], width: int, lines: Sequence[str]
+    comparison: Comparison,
+    rows: Sequence[ComparisonPart],
+    width: int,
+    lines: Sequence[str],
+    elsewhere: str = "--json has all",
 ) -> Iterator[str | Table]:
     """The conclusion, the verdicts, ``lines``, the notes of the table, and how it was tested."""
-    table = verdict_table(comparison, rows, width)
+    table = verdict_table(comparison, rows, width, elsewhere)
     yield visible(heading(comparison)) + "\n"
     yield from map(visible, comparison.conclusion.sentences)
     yield ""
@@ -61,12 +72,18 @@ def verdict_blocks(
     yield from map(visible, filter(None, [*lines, *table.notes, comparison.procedure.sentence]))
 
 
-def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width: int | None = None) -> Table:
+def verdict_table(
+    comparison: Comparison,
+    rows: Sequence[ComparisonPart],
+    width: int | None = None,
+    elsewhere: str = "--json has all",
+) -> Table:
     """One row per comparison: means, interval, p, questions won and lost, questions needed, verdict.
 
     A baseline that all rows share is a row by itself; otherwise each row has its baseline and the mean of it. If the
     table is wider than ``width``, columns go in this order: won, tied and lost, n, p, means, detectable. Notes explain
-    verdicts and columns, and name the columns that are left out; ~ and ? mark intervals that need care.
+    verdicts and columns, and name the columns that are left out, which are ``elsewhere``; ~ and ? mark intervals that
+    need care.
     """
     shared, margin = _have_one_baseline(rows), comparison.procedure.margin
     titles = [*(["setting"] if shared else ["setting", "against", "baseline"]), "mean", "difference"]
@@ -93,7 +110,7 @@ def verdict_table(comparison: Comparison, rows: Sequence[ComparisonPart], width:
     }
     columns = [Column(title, title in ("setting", "against"), importance=_IMPORTANCE.get(title)) for title in titles]
     whole = Table([*columns, Column("verdict", is_text=True)], table, [note for note, holds in notes.items() if holds])
-    fitted = whole if width is None else whole.fitted(width, "--json has all")
+    fitted = whole if width is None else whole.fitted(width, elsewhere)
     return replace(fitted, notes=[*fitted.notes, *_advice(comparison)])
 
 

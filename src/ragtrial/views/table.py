@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
+from ragtrial.cache.untrusted import for_terminal
 from ragtrial.comparison.number_text import digits_of
 
 _LABEL = re.compile(r"(?:  )?[^ ]+(?: [^ ]+)* {2,}")
@@ -138,6 +139,15 @@ class Table:
                 cell.ljust(width) if column.is_text else cell.rjust(width)
                 for cell, width, column in zip(row, widths, self.columns, strict=True)
             ]
+
+
+def plain_text(blocks: Iterable[str | Table], width: int) -> str:
+    """Lines, wrapped to ``width``, and tables without their notes; nothing in them steers a terminal."""
+    texts: list[str] = []
+    for block in blocks:
+        lines = block.split("\n") if isinstance(block, str) else map(str.rstrip, map("  ".join, block.aligned()))
+        texts += [wrapped(line, width) for line in lines] if isinstance(block, str) else lines
+    return for_terminal("\n".join(texts))
 
 
 def cell_kind(column: Column, cell: str) -> str:

@@ -420,6 +420,7 @@ def test_a_config_is_read_from_a_path_a_dict_or_a_config() -> None:
 
 
 def test_faults_of_a_dict_are_named_without_a_line() -> None:
+    load(CONFIG)
     with pytest.raises(ConfigError) as caught:
-        load_config({"extends": "config.yaml", "seed": "one"} if load(CONFIG) else {})
+        load_config({"extends": "config.yaml", "seed": "one"})
     assert str(caught.value) == "seed is 'one'; it must be a whole number."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ import pytrec_eval
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragtrial import score
+from ragtrial import compare, score
 from ragtrial.errors import InputError, MetricError
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metrics
 from ragtrial.scoring import score_runs as scoring
+from ragtrial.scoring.as_report import write_score_report
 from ragtrial.scoring.score_runs import Protocol
 from scenarios import OF_DOCUMENTS
 
@@ -114,14 +116,52 @@ def test_queries_scored_a_few_at_a_time_have_the_same_scores(qrels: Grades, run:
     assert parts.attainable == whole.attainable
 
 
+def test_runs_by_name_are_told_from_one_run(tmp_path: Path) -> None:
+    (tmp_path / "run.txt").write_text("q Q0 a 1 1.0 tag\n")
+    qrels, run = {"q": {"a": 1, "b": 1}}, {"q": {"a": 1.0}, "p": {}}
+    rows = [("q", "a", 1.0)]
+    forms = {
+        "dict": run,
+        "ids": {"q": ["a"]},
+        "file": tmp_path / "run.txt",
+        "frame": pd.DataFrame(rows, columns=["query", "document", "score"]),
+        "rows": rows,
+    }
+    scored = score(qrels, forms, "recall@10")
+    assert [one.name for one in scored.runs] == list(forms)
+    assert {name: scored[name].scores["recall@10"].mean for name in forms} == dict.fromkeys(forms, 0.5)
+    assert repr(scored).startswith("Scoring(5 runs, 1 query, recall@10: dict 0.500, ids 0.500, ")
+    alone: list[Any] = [run, {"q": ["a"]}, {"q": {}}]
+    assert [one.name for table in alone for one in score(qrels, table, "rr").runs] == ["run"] * 3
+
+
+def test_scored_runs_are_compared_as_the_report_of_them_is(tmp_path: Path) -> None:
+    draw = random.Random(0)
+    qrels = {f"q{number}": {f"d{number}": 1, f"e{number}": 2} for number in range(30)}
+    runs = {
+        name: {
+            query: {document: draw.random() + bonus * (document in judged) for document in (*judged, "x", "y", "z")}
+            for query, judged in qrels.items()
+        }
+        for name, bonus in (("BM25 (k1=1.2)", 0.0), ("dense", 0.6))
+    }
+    scored = score(iter([(q, d, g) for q, judged in qrels.items() for d, g in judged.items()]), runs, "ndcg@2,recall@3")
+    found = compare(scored, baseline="BM25 (k1=1.2)")
+    write_score_report(scored, tmp_path / "report")
+    written = compare(tmp_path / "report", baseline="BM25-k1-1.2")
+    ours, theirs = ([one.model_dump(exclude={"baseline"}) for one in each.comparisons] for each in (found, written))
+    assert [{**one, "sentence": ""} for one in ours] == [{**one, "sentence": ""} for one in theirs]
+    assert found.conclusion.kind == "baseline"
+    assert found.conclusion.depends_on_unjudged == written.conclusion.depends_on_unjudged == ["dense"]
+    assert found.conclusion.sentences[-1] == "Next: label the hits that could change this"
+    assert [
+        one.difference for one in compare(scored, score(qrels, {"dense": runs["dense"]}, "ndcg@2")).comparisons
+    ] == [0]
+
+
 def test_several_runs_are_named_or_numbered() -> None:
     qrels, run = {"q": {"a": 1}}, {"q": {"a": 1.0}}
-    assert [one.name for one in score(qrels, [run, run], "rr", names=["x", "y"]).runs] == ["x", "y"]
     assert [one.name for one in score(qrels, [run, run], "rr").runs] == ["run", "run-2"]
-    with pytest.raises(InputError, match="it must be a list, with a name for each of the 2 runs"):
-        score(qrels, [run, run], "rr", names=["x"])
-    with pytest.raises(InputError, match="names is 'xy'; it must be a list, with a name for each of the 2 runs"):
-        score(qrels, [run, run], "rr", names="xy")
     with pytest.raises(InputError, match="there are no runs to score: the list is empty"):
         score(qrels, [], "rr")
     with pytest.raises(InputError, match=r"there is no rule 'trec_compatible'\. Did you mean 'trec_compat'\?"):
