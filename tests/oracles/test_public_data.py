@@ -90,7 +90,8 @@ def test_empty_documents_of_cranfield_are_kept_and_have_no_chunk_of_text(shared_
     for kind in ("document", "recursive"):
         options = {} if kind == "document" else {"unit": "characters", "size": 500}
         (tmp_path / kind).mkdir()
-        cut(library, CHUNKERS[kind](kind=kind, **options), None, lambda count: None).write(tmp_path / kind)
+        chunker = CHUNKERS[kind](kind=kind, **options)
+        cut(library, chunker, None, lambda _: None, lambda _: np.empty((0, 0), np.float32)).write(tmp_path / kind)
         chunks = Chunks(library, tmp_path / kind)
         titled = {place for place in range(len(library)) if library[place].text or library[place].title}
         assert set(chunks.document.tolist()) == titled

@@ -31,7 +31,7 @@ from ragtrial.cache.remote import REMOTE, files_of
 from ragtrial.cache.seals import DamagedError, Seal, check_bytes
 from ragtrial.cache.untrusted import load_json
 from ragtrial.cache.upkeep import ANSWERS, GROWING, ROW_CACHES, Entry
-from ragtrial.cache.vectors import Costs, Keys, VectorCache, check_model, keys_in
+from ragtrial.cache.vectors import Costs, Keys, VectorCache, are_of_one_model, check_model, keys_in
 from ragtrial.cache.workspace import Workspace
 from ragtrial.errors import InputError, RagtrialError, WorkspaceError
 from ragtrial.rankings import Floats
@@ -55,8 +55,6 @@ _ROWS_AT_ONCE = 1_000
 _MOST_PART, _MOST_PATH = 255, 1_000
 """Bytes of a name and of a path, as file systems allow them."""
 
-_SAME_MODEL = 0.01
-"""How far (1 - cosine) two vectors of one text may be from each other: hosted models vary in the fourth digit."""
 
 Advance = Callable[[int], None]
 
@@ -453,11 +451,6 @@ def _check_vectors(pack: _Pack, cache: VectorCache) -> None:
         key = keys_in(text_key(text))
         others = [*vectors[(pack.keys == key).all(axis=1)]]
         others += [] if cache.missing(key, unread=True)[0] else [*cache.read(key)]
-        if any(_differ(vector, other) for other in others):
+        if not all(are_of_one_model(vector, other) for other in others):
             why = "a text has another vector there: its vectors are of another model of the same name"
             raise DamagedError(f"{why}; {again}")
-
-
-def _differ(vector: Floats, other: Floats) -> bool:
-    lengths = float(np.linalg.norm(vector)) * float(np.linalg.norm(other))
-    return vector.shape != other.shape or (lengths > 0 and 1 - float(vector @ other) / lengths > _SAME_MODEL)

@@ -50,6 +50,16 @@ _CACHE_PAGES = 8_192  # 128 MB, taken as they are needed: the index of three mil
 _VECTOR_BYTES = np.dtype(np.float32).itemsize
 
 
+_SAME_MODEL = 0.01
+"""How far (1 - cosine) two vectors of one text may be from each other: hosted models vary in the fourth digit."""
+
+
+def are_of_one_model(one: Floats, other: Floats) -> bool:
+    """Whether two vectors of one text can be of one model."""
+    lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
+    return one.shape == other.shape and (lengths == 0 or 1 - float(one @ other) / lengths <= _SAME_MODEL)
+
+
 def text_keys(texts: Iterable[str]) -> Keys:
     """The key of every text, shape (texts, 16)."""
     return keys_in(b"".join(map(text_key, texts)))

@@ -370,17 +370,18 @@ class Results:
 
         indexes = {part.index.definition_fingerprint: part.index for part in stages.tree() if part.index}
         models = {index.embeddings.whole.definition_fingerprint: index.embeddings for index in indexes.values()}
-        spent = {key: self.graph.corpus.runner.artefact(embeddings).spent for key, embeddings in models.items()}
-        embedding, indexing = {key: one.seconds for key, one in spent.items()}, dict[str, float | None]()
-        sizes, paid, searched = dict[str, float | None](), list[float | None](), 0
+        sizes, embedding = dict[str, float | None](), list[float | None]()
+        indexing, paid, searched = list[float | None](), list[float | None](), 0
         resources = self.graph.corpus.resources
-        for key, embeddings in models.items():
+        for embeddings in models.values():
+            spent = self.graph.corpus.runner.artefact(embeddings).spent
             tokens = int(self._artefact(embeddings.whole.lengths).sum())
-            paid.append(resources.embedding_cost(embeddings.whole.setting.embedder, tokens, spent[key].tokens))
+            embedding.append(spent.seconds)
+            paid.append(resources.embedding_cost(embeddings.whole.setting.embedder, tokens, spent.tokens))
         for key, index in indexes.items():
-            embeddings, health = index.embeddings, self._artefact(index.embeddings).health
-            indexing[key] = self._size_and_seconds(index.kind, index.key())[1]
-            searched += index.store.vector_bytes(health.dimension)
+            embeddings = index.embeddings
+            indexing.append(self._size_and_seconds(index.kind, index.key())[1])
+            searched += index.store.vector_bytes(self._artefact(embeddings).health.dimension)
             if index.store.is_exact:
                 size = self._size_and_seconds(embeddings.kind, embeddings.key())[0]
                 sizes[embeddings.definition_fingerprint] = size
@@ -388,15 +389,17 @@ class Results:
                 sizes[key] = self._artefact(index)["bytes"]
         for kind, name in used:
             if kind not in GROWING:
-                sizes[name], indexing[name] = self._size_and_seconds(kind, name)
+                sizes[name], seconds = self._size_and_seconds(kind, name)
                 measured = resources.workspace.path(kind, name) / "seconds.json"
                 if measured.exists():  # the vectors of its texts are kept elsewhere, and have their own costs
-                    seconds = json.loads(measured.read_text(encoding="utf-8"))
-                    embedding[name], indexing[name] = seconds["embedding"], seconds["indexing"]
+                    own = json.loads(measured.read_text(encoding="utf-8"))
+                    embedding.append(own["embedding"])
+                    seconds = own["indexing"]
+                indexing.append(seconds)
         total = _sum(sizes.values())
         return schema.CostsPart(
-            embedding_seconds=_sum(embedding.values()),
-            indexing_seconds=_sum(indexing.values()),
+            embedding_seconds=_sum(embedding),
+            indexing_seconds=_sum(indexing),
             index_bytes=None if total is None else int(total),
             vector_bytes=searched or None,
             embedding_cost=_sum(cost for cost in paid if cost is not None),

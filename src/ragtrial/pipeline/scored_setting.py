@@ -168,12 +168,29 @@ class Scorer:
         ``is_whole`` says whether ``chunks`` are all chunks of the setting.
         """
         graded = self.grade(rankings, chunks, top_k, is_whole=is_whole)
-        evaluations, options = self.evaluate(graded, skipped), self.options
-        budget = None
-        if options.budget is not None and sizes.tokens is not None:
-            budget = within_budget(graded, sizes, options.budget, self.metrics, options, skipped)
+        evaluations = self.evaluate(graded, skipped)
         tied = tied_means(rankings, graded, evaluations[str(self.metrics.primary)])
-        return Judged(graded, evaluations, budget, tied)
+        return Judged(graded, evaluations, self._within_budget(graded, sizes, skipped), tied)
+
+    def _within_budget(self, graded: GradedRankings, sizes: ContextSizes, skipped: Bools) -> schema.BudgetPart | None:
+        """The scores of the first hits that fit into the budget, over the queries that were answered.
+
+        None without a budget or known tokens. They go by the metric without its cutoff, since the budget cuts.
+        """
+        budget = self.options.budget
+        if budget is None or sizes.tokens is None:
+            return None
+        hits, depth = np.minimum(sizes.fitting(budget), graded.lengths), graded.depth or 0
+        not_full = (hits >= graded.lengths) & (graded.lengths >= depth) & ~skipped
+        usual = float(np.median(sizes.tokens[not_full, -1])) if not_full.any() else 0.0
+        within = evaluated(graded.cut(hits), self.metrics.at_depth(graded.depth), self.options, skipped)
+        return schema.BudgetPart(
+            tokens=budget,
+            hits=float(hits[~skipped].mean()) if not skipped.all() else 0.0,
+            queries_not_full=int(not_full.sum()),
+            top_k_needed=math.ceil(depth * budget / usual) if usual else None,
+            scores=means({str(values.metric.at(None)): values for values in within.values()}),
+        )
 
     def grade(self, rankings: Rankings, chunks: ChunkSpans | None, top_k: int, *, is_whole: bool) -> GradedRankings:
         """The grades of ``rankings``, as in ``judge``."""
@@ -229,32 +246,6 @@ def tied_means(rankings: Rankings, graded: GradedRankings, evaluation: Evaluatio
         return None
     low, high = (replace(evaluation, values=bound).mean.mean for bound in (values.low, values.high))
     return None if low is None or high is None or low == high else (low, high)
-
-
-def within_budget(
-    graded: GradedRankings,
-    sizes: ContextSizes,
-    budget: int,
-    metrics: MetricChoice,
-    options: EvaluatorOptions,
-    skipped: Bools,
-) -> schema.BudgetPart:
-    """The scores of the first hits that fit into ``budget`` tokens, over the queries that were answered.
-
-    They go by the metric without its cutoff, since the budget cuts. Raises ValueError without known tokens.
-    """
-    hits, depth = np.minimum(sizes.fitting(budget), graded.lengths), graded.depth or 0
-    not_full = (hits >= graded.lengths) & (graded.lengths >= depth) & ~skipped
-    is_known = sizes.tokens is not None and not_full.any()
-    usual = float(np.median(sizes.tokens[not_full, -1])) if sizes.tokens is not None and is_known else 0.0
-    within = evaluated(graded.cut(hits), metrics.at_depth(graded.depth), options, skipped)
-    return schema.BudgetPart(
-        tokens=budget,
-        hits=float(hits[~skipped].mean()) if not skipped.all() else 0.0,
-        queries_not_full=int(not_full.sum()),
-        top_k_needed=math.ceil(depth * budget / usual) if usual else None,
-        scores=means({str(values.metric.at(None)): values for values in within.values()}),
-    )
 
 
 def means(evaluations: Mapping[str, Evaluation]) -> dict[str, schema.MeanPart]:

@@ -253,7 +253,7 @@ def cut(
     chunker: Chunker,
     tokenizer: UnitCounter | None,
     advance: Callable[[int], None],
-    embed: Embed | None = None,
+    embed: Embed,
     *,
     has_titles: bool = True,
 ) -> ChunksWriter:
@@ -261,7 +261,7 @@ def cut(
 
     With ``has_titles`` (titles are indexed) lengths count the title, and a document without text but with a title has
     one chunk with an empty span, so that its title can be found; else it has none. ``advance`` counts documents;
-    ``embed`` is needed by chunkers that need an embedder. Raises ChunkerError, and the errors of ``embed``.
+    ``embed`` is called for chunkers that need an embedder. Raises ChunkerError, and the errors of ``embed``.
     """
     writer = ChunksWriter()
     for positions in _batches(library, _EMBEDDED_BYTES if chunker.needs_embedder else _BATCH_BYTES):
@@ -284,11 +284,9 @@ def cut(
 
 
 def _grouped(
-    chunker: EmbeddingChunker, texts: Sequence[str], rulers: Sequence[LengthFunction], embed: Embed | None
+    chunker: EmbeddingChunker, texts: Sequence[str], rulers: Sequence[LengthFunction], embed: Embed
 ) -> Iterator[list[Span]]:
     """The spans of each text. The parts of all are embedded in one call."""
-    if embed is None:
-        raise TypeError(f"the chunker {chunker.kind!r} needs an embedder")
     wanted = [chunker.texts(text, ruler) for text, ruler in zip(texts, rulers, strict=True)]
     vectors = embed([text for parts in wanted for text in parts])
     return map(chunker.group, texts, rulers, np.split(vectors, np.cumsum([len(parts) for parts in wanted])[:-1]))

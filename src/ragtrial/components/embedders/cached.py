@@ -16,7 +16,7 @@ from threading import Lock
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
-from ragtrial.cache.vectors import Keys, VectorCache, text_keys
+from ragtrial.cache.vectors import Keys, VectorCache, are_of_one_model, text_keys
 from ragtrial.components import batching
 from ragtrial.components.batching import Batch, Meter, Spent, TextList, TextSource, naming_the_text
 from ragtrial.components.embedders.base import (
@@ -38,8 +38,6 @@ from ragtrial.rankings import Counts, Floats
 _READ_BYTES = 4_000_000
 _WORTH_WORKERS = 4  # batches; fewer are embedded here while workers would still load the model
 _SHARDS = 64  # a corpus has at least this many if it has enough batches, so that the last shards keep all workers busy
-_SAME_MODEL = 0.01
-"""How far (1 - cosine) a new vector may be from the cached one: hosted models vary in the fourth digit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,8 +331,7 @@ class CachedEmbedder:
             return
         text, kept = probe
         (made,) = self._made([text])
-        lengths = float(np.linalg.norm(kept)) * float(np.linalg.norm(made))
-        if lengths > 0 and 1 - float(kept @ made) / lengths > _SAME_MODEL:
+        if not are_of_one_model(kept, made):
             raise EmbedderError(
                 f"the embedder ({self.embedder.kind}) gives another vector for {text[:60]!r} than it gave before; "
                 "vectors of two models cannot be compared. If the model has changed, give it another `version:`."
