@@ -23,6 +23,7 @@ from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.pipeline.scored_setting import evaluated, grade_given_chunks
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult
+from ragtrial.runs.formats.own_files import named_results, read_results
 
 
 class RetrievalEvaluator:
@@ -54,14 +55,17 @@ class RetrievalEvaluator:
         queries = self._run.data.resolved.labels.queries  # invalid labels are an error before anything is searched
         return [self._unevaluated(setting, queries) for setting in self._run.one_by_one()]
 
-    def run(self, results: Sequence[ExperimentResults]) -> list[ExperimentResults]:
+    def run(self, results: Sequence[ExperimentResults] | str | Path) -> list[ExperimentResults]:
         """``results``, from any source, with evaluations added, per query and as means.
 
-        Results are matched to queries by id; a query without results scores like an empty result. A document ranked
-        twice counts once, at its first rank. Evaluations that are there already are kept. The given values are not
-        changed. Raises LabelsError for results of queries that are not labelled, or given twice.
+        A path is a JSON file of results, of which the rankings are read. Results are matched to queries by id; without
+        ids by the text of the query, and then hits are texts that labels quote. A query without results scores like an
+        empty result. A document ranked twice counts once, at its first rank. Evaluations that are there already are
+        kept. The given values are not changed. Raises LabelsError for results of queries that are not labelled, or
+        given twice.
         """
-        return [self._evaluated(result) for result in results]
+        given = read_results(results) if isinstance(results, str | Path) else results
+        return [self._evaluated(result) for result in given]
 
     def write(self, results: Sequence[ExperimentResults], path: str | Path) -> None:
         """Write ``results`` as JSON: full precision, whole or not at all."""
@@ -82,7 +86,11 @@ class RetrievalEvaluator:
         return ExperimentResults(setting.name, tuple(results), setting_parameters(setting))
 
     def _evaluated(self, results: ExperimentResults) -> ExperimentResults:
-        queries = self._queries_for(results)
+        if all(result.id for result in results.results):
+            queries = self._queries_for(results)
+        else:
+            labels = self._run.data.dataset.labels
+            results, queries = named_results(results, labels), labels.queries
         rows = _rows(results, queries)
         evaluations = evaluated(
             self._graded(results.name, rows, queries), self._run.data.metrics, self._run.config.evaluators

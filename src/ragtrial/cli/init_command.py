@@ -16,6 +16,7 @@ from ragtrial.cli.demo_command import sample_files
 from ragtrial.cli.labels_command import EMPTY, check_corpus, documents_of, write_converted
 from ragtrial.cli.options import CONFIG_NAME, argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal, save
+from ragtrial.config.translation import translated
 from ragtrial.errors import Fault, InputError
 from ragtrial.labelling.importers import base, converting
 
@@ -45,20 +46,21 @@ def command(
     corpus: str | None = option("Start with your documents: a folder, or a corpus.jsonl.", "PATH"),
     labels: str | None = option("With --corpus: your questions, in any format of `labels convert`.", "FILE"),
     empty: Literal["unlabelled", "unanswerable"] = EMPTY,
+    other: Path | None = option("Start from the config.yaml of rag-experiments.", "FILE", flags="--from"),
 ) -> Answer:
     """Write a config, labels and documents to start from.
 
     FOLDER gets ten labelled questions and six documents. Nothing is overwritten.
     --corpus uses your documents, --labels your questions and answers.
     """
+    if other is not None and (corpus or labels or example):
+        raise click.UsageError("--from names documents and labels itself; leave out --corpus, --labels and --example.")
     if (corpus is None and labels is not None) or (corpus is not None and example is not None):
         message = "--example brings its own documents; leave out --corpus." if corpus else "--labels needs --corpus."
         raise click.UsageError(message)
     root = None if corpus is None else check_corpus(corpus)
-    files = {
-        CONFIG_NAME: (_START / CONFIG_NAME).read_text("utf-8"),
-        **({} if corpus else _support() if example else _small()),
-    }
+    start = translated(other, folder) if other else (_START / CONFIG_NAME).read_text("utf-8")
+    files = {CONFIG_NAME: start, **({} if corpus or other else _support() if example else _small())}
     names = [*files, *([_LABELS] if labels else ())]
     if there := [folder / name for name in (*names, _NOT_FOUND) if (folder / name).exists()]:
         raise InputError(*(Fault(str(file), message="already exists; init never overwrites.") for file in there))

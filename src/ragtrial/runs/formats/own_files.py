@@ -152,7 +152,14 @@ def _is_name(value: object) -> bool:
 
 
 def results_run(results: ExperimentResults, labels: PromptQueries | None = None) -> Run:
-    """The run of an experiment. Queries are named by their ids, or by the id of the labelled query with the same text.
+    """The run of an experiment, its queries named as by ``named_results``."""
+    named = named_results(results, labels)
+    ranked = {result.id: [(hit.doc, hit.score) for hit in result.hits] for result in named.results}
+    return ranked_run(results.name, ranked, Faults("", RunFileError))
+
+
+def named_results(results: ExperimentResults, labels: PromptQueries | None = None) -> ExperimentResults:
+    """Results whose queries have their ids, or the id of the labelled query with the same text.
 
     A hit that is the passage of a label gets the spelling of the label. A query whose text has no label keeps the text
     as its id. Raises RunFileError if a query has no id and there are no labels, if several labelled queries have one
@@ -163,7 +170,7 @@ def results_run(results: ExperimentResults, labels: PromptQueries | None = None)
     by_text: dict[str, list[str]] = {}
     for query in by_id.values():
         by_text.setdefault(query.text.strip(), []).append(query.id)
-    ranked: dict[str, list[tuple[str, float | None]]] = {}
+    named: dict[str, QueryResult] = {}
     for index, result in enumerate(results.results):
         where = f"{results.name}: results[{index}]"
         names = [result.id] if result.id else by_text.get(result.query.strip(), [])
@@ -173,14 +180,15 @@ def results_run(results: ExperimentResults, labels: PromptQueries | None = None)
         if len(names) > 1:
             faults.add(f"{where} has no `id`, and its text is that of the queries {', '.join(map(repr, names))}.")
         name = names[0] if names else result.query
-        if name in ranked:
+        if name in named:
             faults.add(f"{where} has query {name!r}, which an earlier one has, too; keep one of them.")
         spelled = spellings(by_id[name]) if name in by_id else {}
-        ranked[name] = [(_label_of(hit.doc, spelled), hit.score) for hit in result.hits]
-    if not ranked:
+        hits = tuple(replace(hit, doc=_label_of(hit.doc, spelled)) for hit in result.hits)
+        named[name] = replace(result, id=name, hits=hits)
+    if not named:
         faults.add(f"{results.name}: has no results.")
     faults.raise_any()
-    return ranked_run(results.name, ranked, faults)
+    return replace(results, results=tuple(named.values()))
 
 
 def _label_of(document: str, spelled: Mapping[str, str]) -> str:
