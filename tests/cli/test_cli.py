@@ -58,14 +58,15 @@ def test_the_version_is_told(capsys: Capture) -> None:
 
 def test_a_run_writes_a_report_and_says_where(config: Path, capsys: Capture) -> None:
     made = succeeded(capsys, "run", config)
-    header, _, headline, _, _, columns, row, *_, last, _ = made.out.splitlines()
+    header, _, headline, _, _, columns, row, *_, last = made.out.splitlines()
     assert headline == "dense, ndcg@3 1.000: it finds an answer in the first 3 for 2 of 2 questions"
     assert header.startswith("small: 1 setting on 3 documents, 2 questions, run ")
     assert columns.split()[:2] == ["setting", "ndcg@3"]
-    assert row.split() == ["dense", "1.000", "1.000", "0.333", "1.000", "1.000", "1.000", "0.333", "2"]
-    report = Path(last.removeprefix("report: "))
-    assert load_report(report.parent).run_id == header.rpartition(" ")[2] == report.parent.name
-    assert (report.parent / "config.yaml").read_text(encoding="utf-8") == CONFIG
+    assert row.split() == ["dense", *["1.000"] * 5, "0.333"]
+    report = Path(last.split()[1])
+    assert last == f"Report   {report}   (ragtrial report --open)"
+    assert load_report(report).run_id == header.rpartition(" ")[2] == report.name
+    assert (report / "config.yaml").read_text(encoding="utf-8") == CONFIG
 
 
 def test_progress_goes_to_stderr_one_line_a_finished_stage(config: Path, capsys: Capture) -> None:
@@ -87,7 +88,7 @@ def test_quiet_leaves_only_the_answer(config: Path, capsys: Capture, tmp_path: P
     small_experiment(tmp_path, labels=labels)
     quiet = ragtrial(capsys, "run", config, "-q")
     assert (quiet.code, quiet.err) == (0, "")
-    assert "report: " in quiet.out
+    assert "Report   " in quiet.out
     loud = ragtrial(capsys, "run", config)
     assert loud.err.endswith(
         "\n1 warning:\n  1 of 3 questions has no answer yet (searched, not scored): add answers, or the tag "

@@ -56,6 +56,7 @@ SCREENS = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("screens")
     (made / "experiment.yaml").write_text(CONFIG, encoding="utf-8")
+    (made / ".ragtrial").mkdir()  # one cache for all screens
     return made
 
 

@@ -34,7 +34,7 @@ def command(
     *,
     compared: ComparisonInputs,
     across: bool = option("Compare settings of equal names over reports of different data sets."),
-    all_pairs: bool = option("Compare all pairs even when several reports are given."),
+    all_pairs: bool = option("Show all pairs, and compare them in several reports, too."),
     settings: tuple[str, ...] = SETTINGS,
     metrics: str | None = option("More metrics to show, comma-separated; `all` shows every one.", "NAMES"),
     flips: int = option("Random flips and resamples.", default=10_000, at_least=100),
@@ -67,10 +67,13 @@ def command(
         inputs = inputs.limited_to(report_tables.usual_metrics(inputs.report))
     comparison = analysis.analyse(inputs, aim, **options)
     findings = checks.of_comparison(inputs, aim, comparison)
-    every = metrics is not None
-    terminal.show(comparison_tables.comparison_blocks(comparison, terminal.width, everything=full, every_metric=every))
-    for view in views:
-        terminal.show(view.blocks(view.of(comparison), terminal.width, everything=full))
+    blocks = {view: view.blocks(view.of(comparison), terminal.width, everything=full) for view in views}
+    for view in (view for view in views if view.is_first):
+        terminal.show([*blocks.pop(view), ""], before="")
+    every, pairs = metrics is not None, full or all_pairs
+    terminal.show(comparison_tables.comparison_blocks(comparison, terminal.width, everything=pairs, every_metric=every))
+    for later in blocks.values():
+        terminal.show(later)
     total, errors = checks.write(findings)
     whole = comparison.model_dump(mode="json", exclude={"comparisons"})
     content = {**whole, "comparisons": comparison.comparisons, **findings.as_json()}

@@ -10,31 +10,40 @@ import click
 from ragtrial import __version__
 from ragtrial.errors import InputError, did_you_mean
 
-COMMANDS = {
+GROUPS = {
+    "Start": {
     "demo": "Compare five retrievers on sample data.",
     "init": "Write a config, labels and documents to start from.",
-    "run": "Run the experiment of CONFIG and write its report.",
+    }, "Run": {
     "plan": "Say what `run` would do, why, and how long it would take.",
     "validate": "Check CONFIG, its labels and its documents.",
     "chunks": "Show how the settings of CONFIG cut its documents.",
-    "labels": "List, add, remove, merge and convert labels.",
+    "run": "Run the experiment of CONFIG and write its report.",
+    }, "Result": {
     "show": "Show a REPORT: a folder, a run id, or `latest`.",
     "compare": "Say which settings are better, by how much, and how certain that is.",
     "report": "Write one HTML page about one or more reports.",
-    "search": "Show what settings return for TEXT, and grade it.",
-    "score": "Score runs by qrels.",
-    "questions": "Let a model draft questions from the documents of CONFIG.",
-    "pool": "Write a worklist of the texts to label next.",
-    "label": "Grade the texts of a worklist and add them to your labels.",
-    "judge": "Let a model grade what the settings found.",
-    "rescore": "Score stored rankings by other labels or metrics.",
-    "export": "Write a run, or judgments, as trec_eval reads them.",
     "list": "List runs, retrievers, metrics and more.",
     "explain": "Explain a metric, a config key, a kind, or a column of a comparison.",
+    }, "Labels": {
+    "search": "Show what settings return for TEXT, and grade it.",
+    "label": "Grade the texts of a worklist and add them to your labels.",
+    "pool": "Write a worklist of the texts to label next.",
+    "labels": "List, add, remove, merge and convert labels.",
+    "judge": "Let a model grade what the settings found.",
+    "questions": "Let a model draft questions from the documents of CONFIG.",
+    }, "Other tools": {
+    "score": "Score runs by qrels.",
+    "rescore": "Score stored rankings by other labels or metrics.",
+    "export": "Write a run, or judgments, as trec_eval reads them.",
+    }, "Upkeep": {
     "cache": "Show, clean up and share cached results.",
     "schema": "Print the JSON Schema of a config, labels or reports.",
-}
-"""Each with the first line of its help, so that the list of commands imports none of them."""
+    },
+}  # fmt: skip
+"""Commands with the first line of their help, so that the list of them imports none."""
+
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 
 
 class _Commands(click.Group):
@@ -48,8 +57,9 @@ class _Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(max(map(len, COMMANDS))), text) for name, text in commands.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -70,19 +80,9 @@ class _Commands(click.Group):
 def group() -> None:
     """Retrieval experiments for RAG, from a config file.
 
-    \b
-    ragtrial demo                      a finished comparison on sample data
-    ragtrial init                      a config, labels and documents to start
-    ragtrial run                       run experiment.yaml; scores go to results/
-    ragtrial show                      show the scores again
-    ragtrial compare                   which setting is better, and how certain
-    ragtrial report                    one HTML page about it
-    ragtrial pool                      which texts to label next
-    ragtrial score QRELS RUN...        score runs that other tools made
-
     Exit codes: 0 done; 1 a gate failed (--fail-if); 2 invalid config, labels or options;
     3 failed while running; 4 some settings failed, the rest were saved; 130 interrupted.
-    """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
+    """
     try:
         Path.cwd()
     except FileNotFoundError:  # no path that is relative to it means anything

@@ -64,7 +64,7 @@ def _runs(terminal: Terminal, directory: Path) -> Answer:
         result = f"{best.name} {metric} {mean_number(mean, len(report.queries))}"
         numbers = [f"{count:,}" for count in counts.values()]
         cells.append([report.run_id, _date(report.run_id), report.experiment, *numbers, result, report.parent or ""])
-    columns = ["run", "date (UTC)", "experiment", "settings", "queries", "labels", "best", "scored again from"]
+    columns = ["run", "date (UTC)", "experiment", "settings", "queries", "labels", "top setting", "scored again from"]
     shown = len(columns) if any(row[-1] for row in cells) else -1
     table = Table.of(columns[:shown], [row[:shown] for row in cells], texts=(0, 1, 2, 6))
     weighed = [replace(column, importance=_IMPORTANCE.get(column.title)) for column in table.columns]

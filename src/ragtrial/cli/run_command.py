@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import gc
+import shlex
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from ragtrial import config as configs
 from ragtrial import experiment as experiments
-from ragtrial.cache import atomic, untrusted
+from ragtrial.cache import atomic
 from ragtrial.cli.gating import Checks, GateOptions, RunBaseline, checks_for_run
 from ragtrial.cli.options import CONFIG, OVERRIDES, SETTINGS, declare, option
-from ragtrial.cli.show_command import detail_blocks
+from ragtrial.cli.show_command import compared_settings, detail_blocks, score_blocks
 from ragtrial.cli.terminal import Answer, Line, RunListener, Terminal
 from ragtrial.comparison import comparing, comparison_input, comparison_parts
-from ragtrial.comparison import gates as all_gates
 from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, RunError, counted
 from ragtrial.pipeline import run as runs
 from ragtrial.report import model
 from ragtrial.search import search_result, searched
-from ragtrial.views import comparison_tables, page, report_tables
+from ragtrial.views import page, report_tables
 from ragtrial.views.sections import search_view
 from ragtrial.views.table import Table
 
 _OPEN_FILES = 65_536
+_MOST_ROWS = 10
 
 
 @declare("run")
@@ -65,16 +67,14 @@ def command(
 def _answer(terminal: Terminal, report: model.Report, checks: Checks | None, config: str, *, with_page: bool) -> Answer:
     findings = checks.of_run(report) if checks else None
     search = searched.load_result(report)
-    comparison = None if search else _compared(report, config)
-    page_file = _write_page(report, checks.baseline if checks else None, terminal) if with_page else None
-    if search:
-        result = _search_blocks(terminal, report, search)
-    else:
-        result = _result_blocks(terminal, report, findings, comparison)
-    blocks = [report_tables.header_line(report), "", *result, "", Line(f"report: {report.folder / 'report.json'}")]
-    blocks.append(Line(f"page: {page_file or f'ragtrial report {_from_here(report.folder)} --open'}"))
+    compared, baseline = findings.comparison if findings else None, checks.baseline if checks else None
+    comparison = compared if baseline and compared else None if search else compared_settings(report, config)
+    page_file = _write_page(report, baseline, terminal) if with_page else None
+    width = terminal.width
+    result = _search_blocks(width, report, search) if search else _result_blocks(width, report, comparison, config)
+    where = _where(report, page_file, baseline, is_compared=bool(comparison and comparison.comparisons))
+    blocks = [report_tables.header_line(report), "", *result, "", *where]
     total, errors = checks.write(findings) if checks and findings else ([], [])
-    compared = findings.comparison if findings else None
     content = {
         "report": str(report.folder / "report.json"),
         "run_id": report.run_id,
@@ -91,20 +91,10 @@ def _answer(terminal: Terminal, report: model.Report, checks: Checks | None, con
     return Answer(
         {key: value for key, value in content.items() if value is not None},
         [*blocks, *total],
-        [*(compared.warnings if compared and compared.procedure.baseline else ()), *report.warnings],
+        [*(compared.warnings if compared and baseline else ()), *report.warnings],
         errors=[*_failure_lines(report), *errors],
         code=findings.exit_code if findings else failed,
     )
-
-
-def _compared(report: model.Report, config: str) -> comparison_parts.Comparison | None:
-    """All settings by the primary metric; None where it counts for no query, or where there are very many."""
-    if len(report.settings) > comparing.MOST_SETTINGS:
-        return None
-    with suppress(ComparisonError, ReportError):
-        inputs = comparison_input.input_of([report], [report.primary_metric], all_pairs=True, may_be_one=True)
-        return comparing.compare_settings(inputs, comparing.ComparisonOptions(config=config))
-    return None
 
 
 def _write_page(report: model.Report, baseline: RunBaseline | None, terminal: Terminal) -> Path | None:
@@ -138,32 +128,34 @@ def _allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _search_blocks(terminal: Terminal, report: model.Report, search: search_result.SearchResult) -> list[str | Table]:
-    blocks = list(search_view.SEARCH.blocks(search, terminal.width, everything=False))
+def _search_blocks(width: int, report: model.Report, search: search_result.SearchResult) -> list[str | Table]:
+    blocks = list(search_view.SEARCH.blocks(search, width, everything=False))
     winner = ["", Line(f"winner: {_from_here(report.folder) / searched.WINNER}")] if search.winner else []
     return [*blocks, *winner]
 
 
 def _result_blocks(
-    terminal: Terminal,
-    report: model.Report,
-    findings: all_gates.Findings | None,
-    comparison: comparison_parts.Comparison | None,
+    width: int, report: model.Report, comparison: comparison_parts.Comparison | None, config: str
 ) -> list[str | Table]:
-    blocks: list[str | Table] = []
-    ranked, compared = report.ranked_settings(), findings.comparison if findings else None
-    if comparison:
-        blocks += [*map(untrusted.visible, comparison.conclusion.sentences), ""]
-    blocks.append(report_tables.score_table(report, terminal.width))
-    blocks.append(report_tables.budget_table(report, report.settings, terminal.width))
-    blocks += detail_blocks(report, ranked, costs=len(ranked) > 1)
-    if compared and compared.procedure.baseline:
-        rows, lines = comparing.close_comparisons(compared), comparison_tables.looked_into_lines(compared)
-        blocks += ["", *comparison_tables.verdict_blocks(compared, rows, terminal.width, lines)]
-    if comparison and comparison.comparisons:
+    shown = report.ranked_settings()[:_MOST_ROWS]
+    blocks = score_blocks(report, comparison, width, shown, None, config)
+    if len(report.settings) > len(shown):
+        blocks.append(f"The first {len(shown)} of {len(report.settings):,} settings; `ragtrial show` has all.")
+    blocks.append(report_tables.budget_table(report, shown, width))
+    return [*blocks, *detail_blocks(report, report.settings, costs=shown if len(shown) > 1 else ())]
+
+
+def _where(
+    report: model.Report, page_file: Path | None, baseline: RunBaseline | None, *, is_compared: bool
+) -> Iterator[Line]:
+    """Where the details and the report are; commands find the newest report in results/ without its name."""
+    folder = _from_here(report.folder)
+    named = "" if folder.parents[1] == Path("results") else f" {folder}"
+    if is_compared:
         axes = " --axes" if report.config.get("sweep") else ""
-        blocks += ["", Line(f"By how much: ragtrial compare {_from_here(report.folder)}{axes}")]
-    return blocks
+        against = f" --baseline {shlex.quote(baseline.reference)}" if baseline else ""
+        yield Line(f"Details  ragtrial compare{named}{against}{axes}")
+    yield Line(f"Report   {folder}   ({page_file.name if page_file else f'ragtrial report{named} --open'})")
 
 
 def _failure_lines(report: model.Report) -> list[str]:

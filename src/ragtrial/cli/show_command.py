@@ -7,14 +7,17 @@ from collections.abc import Sequence
 
 import click
 
+from ragtrial.cache.untrusted import visible
 from ragtrial.cli.options import RESULTS, argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal
+from ragtrial.comparison import commands, comparing, comparison_input, comparison_parts
 from ragtrial.config import models
+from ragtrial.errors import ComparisonError, ReportError
 from ragtrial.report import model, schema
 from ragtrial.runs.formats import writing
 from ragtrial.scoring import query_details
+from ragtrial.views import comparison_tables, texts
 from ragtrial.views import report_tables as tables
-from ragtrial.views import texts
 from ragtrial.views.table import Table
 
 
@@ -55,11 +58,13 @@ def command(
         return _write_csv(terminal, loaded, chosen, names or list(loaded.metrics), per_query=per_query)
     if query is not None:
         return _query(terminal, loaded, chosen, query, prompt=prompt)
-    scores = [tables.metric_table(loaded, chosen)]
+    scores: list[str | Table] = [tables.metric_table(loaded, chosen)]
     if metrics != "all":
-        scores = [tables.score_table(loaded, terminal.width, chosen, names),
-                  tables.budget_table(loaded, chosen, terminal.width), tables.context_table(chosen)]  # fmt: skip
-    blocks = [tables.header_line(loaded, tag), "", *scores, *detail_blocks(loaded, chosen, costs=costs)]
+        comparison = None if metrics or setting or tag else compared_settings(loaded)
+        scores = score_blocks(loaded, comparison, terminal.width, chosen, names)
+        scores += [tables.budget_table(loaded, chosen, terminal.width), tables.context_table(chosen if costs else ())]
+    details = detail_blocks(loaded, chosen, costs=chosen if costs else ())
+    blocks = [tables.header_line(loaded, tag), "", *scores, *details]
     facts = [tables.fact_table(chosen[0])] if setting else []
     blocks += [*facts, "", tables.lowest_queries(loaded, chosen[0], terminal.width)]
     for failure in loaded.failures:
@@ -68,11 +73,36 @@ def command(
     return Answer(loaded, [*blocks, "", Line(f"report: {loaded.folder / 'report.json'}")])
 
 
-def detail_blocks(report: model.Report, settings: Sequence[schema.SettingPart], *, costs: bool) -> list[str | Table]:
-    """The costs of settings, and the losses of their indexes."""
+def compared_settings(report: model.Report, config: str | None = None) -> comparison_parts.Comparison | None:
+    """All settings by the primary metric; None where it counts for no query, or where there are very many."""
+    if len(report.settings) > comparing.MOST_SETTINGS:
+        return None
+    with contextlib.suppress(ComparisonError, ReportError):
+        inputs = comparison_input.input_of([report], [report.primary_metric], all_pairs=True, may_be_one=True)
+        return comparing.compare_settings(inputs, comparing.ComparisonOptions(config=config))
+    return None
+
+
+def score_blocks(
+    report: model.Report, comparison: comparison_parts.Comparison | None, width: int,
+    settings: Sequence[schema.SettingPart], metrics: Sequence[str] | None = None, config: str | None = None,
+) -> list[str | Table]:  # fmt: skip
+    """The conclusion, and the scores of ``settings`` with their verdicts; one line if no question counts."""
+    if not report.scored_queries().scored:
+        label = commands.Commands(config=config or commands.config_of(report)).label_question()
+        return [f"No question has a label that counts, so there are no scores. Label an answer: {label}"]
+    conclusion = [*comparison.conclusion.sentences, ""] if comparison else []
+    verdicts = comparison_tables.verdict_cells(comparison) if comparison else {}
+    return [*map(visible, conclusion), tables.score_table(report, width, settings, metrics, verdicts)]
+
+
+def detail_blocks(
+    report: model.Report, settings: Sequence[schema.SettingPart], *, costs: Sequence[schema.SettingPart]
+) -> list[str | Table]:
+    """The costs of the settings ``costs``, and the losses of the indexes of ``settings``."""
     blocks: list[str | Table] = []
     if costs:
-        blocks.append(tables.cost_table(settings))
+        blocks.append(tables.cost_table(costs))
         if len(report.settings) > models.MOST_TIMED and "latency" not in report.config:
             most = f"Latency of more than {models.MOST_TIMED} settings is measured only if asked for (`latency: true`)."
             blocks.append(most)

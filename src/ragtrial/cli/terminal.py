@@ -10,7 +10,6 @@ import shutil
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -222,19 +221,16 @@ class Terminal:
             write(wrapped(visible(note), self.prose_width), self.out)
 
     def warn(self, warnings: Sequence[ReportWarning | WarningPart]) -> None:
-        """Print all warnings together on standard error; after three warnings of a kind, only their number."""
+        """Print a warning of each kind on standard error, and the number of others; first what may change a verdict."""
         if self.quiet or not warnings:
             return
         write(f"\n{counted(len(warnings), 'warning')}:", sys.stderr)
-        shown = Counter[str]()
-        for warning in warnings:
-            shown[warning.code] += 1
-            if shown[warning.code] <= _SHOWN_PER_KIND:
-                write(indent(wrapped(warning.message, self.prose_width - 2), "  "), sys.stderr)
-        for code, count in shown.items():
-            if count > _SHOWN_PER_KIND:
-                rest = count - _SHOWN_PER_KIND
-                write(f"  ... and {rest} more of the kind {code} (--json shows all)", sys.stderr)
+        kinds: dict[str, list[str]] = {}
+        for warning in sorted(warnings, key=lambda warning: warning.code not in _OF_VERDICTS):
+            kinds.setdefault(warning.code, []).append(warning.message)
+        for code, (message, *others) in kinds.items():
+            more = f" ({len(others):,} more {code}: --json shows all)" if others else ""
+            write(indent(wrapped(message + more, self.prose_width - 2), "  "), sys.stderr)
 
     def progress(self) -> Progress:
         """Bars in a terminal; lines elsewhere; nothing when quiet."""
@@ -277,7 +273,14 @@ def _shown_progress(*, no_color: bool) -> Progress:
     return BarProgress(no_color=no_color) if is_terminal else LineProgress()
 
 
-_SHOWN_PER_KIND = 3
+_OF_VERDICTS = {
+    "common-queries", "drafted-questions", "dropped-options", "few-judged", "few-people", "few-queries-match",
+    "files-missing", "held-out", "index-loss", "judge-alone", "limit", "many-pairs", "no-documents-match",
+    "no-passage", "not-ranked", "nothing-found", "other-documents", "queries-left-out", "queries-not-in-run",
+    "queries-not-retrieved", "skewed-differences", "slice-contradicts", "ties", "too-long", "unknown-documents",
+    "wrong-space",
+}  # fmt: skip
+"""Kinds of warnings that may change a verdict."""
 
 
 class _Stages(threading.local):

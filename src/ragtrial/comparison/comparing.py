@@ -31,9 +31,6 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.schema import WarningPart
 
-MOST_PAIRS = 15
-"""With more pairs, only the pairs with the best setting are shown in detail."""
-
 MOST_DESCRIBED = 1_000
 """With more pairs, metrics that decide nothing are compared only for the pairs with the best setting."""
 
@@ -186,8 +183,8 @@ def primary_comparisons(inputs: ComparisonInput, options: ComparisonOptions) -> 
 def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Sequence[ComparisonPart]:
     """The comparisons by the primary metric, largest difference first.
 
-    Against a baseline these are all. Among all pairs, those with the best setting come first; if there are many, the
-    others are left out, unless ``everything`` is set. Comparisons over no queries come last.
+    Against a baseline these are all. Among all pairs, these are the pairs with the best setting; ``everything`` adds
+    the others below them. Comparisons over no queries come last.
     """
     rows = [part for part in comparison.comparisons if part.metric == comparison.primary_metric]
     rows.sort(key=lambda part: math.inf if part.gain is None else -part.gain)
@@ -195,7 +192,7 @@ def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Se
         return rows
     beaten = Counter(part.baseline for part in rows)  # the better of two is the baseline, so the best has most
     rows.sort(key=lambda part: math.inf if part.difference is None else -beaten[part.baseline])
-    if everything or len(rows) <= MOST_PAIRS:
+    if everything or not rows:
         return rows
     (best,) = {part.baseline for part in rows} - {part.setting for part in rows}
     return [part for part in rows if part.baseline == best]

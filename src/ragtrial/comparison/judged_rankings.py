@@ -18,7 +18,6 @@ import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
-from ragtrial.comparison.number_text import signed
 from ragtrial.dataset.library import NamedDocuments
 from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import DamagedReportError, Fault, ReportError
@@ -243,9 +242,6 @@ class UnjudgedPart(Part):
     why_not_known: str | None = None
     """Why the two are not known, in a sentence; null where they are."""
 
-    sentence: str = "every hit that counts is judged"
-    """All that in words."""
-
 
 def unjudged_parts(inputs: ComparisonInput, comparisons: Sequence[ComparisonPart], margin: float) -> list[UnjudgedPart]:
     """The scenarios of each of ``comparisons``, which are comparisons of settings of ``inputs``.
@@ -289,18 +285,10 @@ def _part(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPar
     except DamagedReportError:
         raise
     except ReportError as error:
-        sentence = f"what unjudged hits could change is not known: {error}"
-        return scenarios.model_copy(update={"why_not_known": str(error), "sentence": sentence})
+        return scenarios.model_copy(update={"why_not_known": str(error)})
     sign = inputs.sign(part.metric)
     ends = [sign * end for end in (found["low"], found["high"], part.difference or 0.0)]
     depends = depends_on_unjudged(part.verdict, min(ends), max(ends), margin)
-    if found["unjudged"]:
-        verdict = {None: "", True: ", so this verdict may change", False: ", and the verdict would hold"}
-        low, high = (signed(found[end], part.n) for end in ("low", "high"))
-        found["sentence"] = (
-            f"{found['unjudged']:,} hits have no label; if all went in favour of one side, the difference would be "
-            f"{low} or {high} (two scenarios, not limits){verdict[depends]}"
-        )
     return scenarios.model_copy(update={**found, "depends_on_unjudged": depends})
 
 

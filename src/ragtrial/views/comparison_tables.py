@@ -35,23 +35,22 @@ def flat_sentences(conclusion: ConclusionPart) -> list[str]:
 def comparison_blocks(
     comparison: Comparison, width: int, *, everything: bool, every_metric: bool
 ) -> Iterator[str | Table]:
-    """The blocks of a comparison in the terminal: the verdicts first, then the other metrics.
+    """The blocks of a comparison in the terminal: the verdicts, and with ``every_metric`` the differences by others.
 
-    ``everything`` shows all pairs, ``every_metric`` all metrics, however wide the table is.
+    ``everything`` shows all pairs.
     """
     rows = close_comparisons(comparison, everything=everything)
     lines = [left_out_line(comparison, rows), *looked_into_lines(comparison)]
     yield from verdict_blocks(comparison, rows, width, lines)
     others = [name for name in comparison.metrics if name != comparison.primary_metric]
-    differences = descriptive_table(comparison, others, rows, None if every_metric else width)
-    if differences.rows:
-        yield from ("", differences)
+    if every_metric and others:
+        yield from ("", descriptive_table(comparison, others, rows))
 
 
 def comparison_text(comparison: Comparison, width: int) -> str:
     """The conclusion and the verdicts by the primary metric as plain text, for Python."""
     rows = close_comparisons(comparison)
-    lines = [left_out_line(comparison, rows).removesuffix(" --full shows all."), *looked_into_lines(comparison)]
+    lines = [left_out_line(comparison, rows).removesuffix(" --all-pairs shows all."), *looked_into_lines(comparison)]
     return plain_text(verdict_blocks(comparison, rows, width, lines, "to_frame() has all"), width)
 
 
@@ -62,14 +61,14 @@ def verdict_blocks(
     lines: Sequence[str],
     elsewhere: str = "--json has all",
 ) -> Iterator[str | Table]:
-    """The conclusion, the verdicts, ``lines``, the notes of the table, and how it was tested."""
+    """The conclusion, the verdicts, the notes of the table, ``lines``, and how it was tested."""
     table = verdict_table(comparison, rows, width, elsewhere)
     yield visible(heading(comparison)) + "\n"
     yield from map(visible, comparison.conclusion.sentences)
     yield ""
     yield replace(table, notes=())
     yield ""
-    yield from map(visible, filter(None, [*lines, *table.notes, comparison.procedure.sentence]))
+    yield from map(visible, filter(None, [*table.notes, *lines, comparison.procedure.sentence]))
 
 
 def verdict_table(
@@ -80,12 +79,12 @@ def verdict_table(
 ) -> Table:
     """One row per comparison: means, interval, p, questions won and lost, questions needed, verdict.
 
-    A baseline that all rows share is a row by itself; otherwise each row has its baseline and the mean of it. If the
-    table is wider than ``width``, columns go in this order: won, tied and lost, n, p, means, detectable. Notes explain
-    verdicts and columns, and name the columns that are left out, which are ``elsewhere``; ~ and ? mark intervals that
-    need care.
+    A baseline that all rows share is a row by itself; otherwise each row has its baseline and the mean of it. ``n`` is
+    there if it differs. If the table is wider than ``width``, columns go in this order: questions, n, won, tied and
+    lost, p, means. Notes explain verdicts and columns, and name the columns that are left out, which are
+    ``elsewhere``; ~ and ? mark intervals that need care, and * verdicts that labels could change.
     """
-    shared, margin = _have_one_baseline(rows), comparison.procedure.margin
+    shared, margin, conclusion = _have_one_baseline(rows), comparison.procedure.margin, comparison.conclusion
     titles = [*(["setting"] if shared else ["setting", "against", "baseline"]), "mean", "difference"]
     titles += [f"{percent(comparison.procedure.confidence)} interval", "p", "won", "tied", "lost", "n", "detectable"]
     titles += ["questions needed"] if margin else []  # no number of queries finds a margin of 0
@@ -94,14 +93,18 @@ def verdict_table(
     for part in rows:
         names = [part.setting] if shared else [part.setting, part.baseline, mean_number(part.mean_baseline, part.n)]
         mark = {"skewed": "~", "few differences": "?", None: " " * bool(cautions)}[part.caution]
-        table.append([*[*names, *_cells(part, mark)][: len(titles)], part.verdict or ""])
+        star = "*" if shared and part.setting in conclusion.depends_on_unjudged else ""
+        table.append([*[*names, *_cells(part, mark)][: len(titles)], (part.verdict or "") + star])
     if shared:
         mean = mean_number(rows[0].mean_baseline, rows[0].n) if len({part.mean_baseline for part in rows}) == 1 else ""
         place = sum((part.gain or 0.0) > 0 for part in rows)
-        table.insert(place, [rows[0].baseline, mean, *[""] * (len(titles) - 2), "(baseline)"])
+        table.insert(place, [rows[0].baseline, mean, *[""] * (len(titles) - 2), f"({_word_on_top(conclusion)})"])
     few = f"the two differ on fewer than {LEAST_DIFFERENCES} queries; no interval is given."
     rough = f"{FEW_DIFFERENCES} queries or fewer differ, so this interval is rough."
     notes = {
+        "* with the current labels: labels of hits that have none could change the verdict.": any(
+            row[-1].endswith("*") for row in table
+        ),
         f"no worse, or within the margin: the margin is {margin:g}.": verdicts
         & {"no worse", "worse within the margin"},
         f"too few differences: {few}": "too few differences" in verdicts,
@@ -110,12 +113,34 @@ def verdict_table(
     }
     columns = [Column(title, title in ("setting", "against"), importance=_IMPORTANCE.get(title)) for title in titles]
     whole = Table([*columns, Column("verdict", is_text=True)], table, [note for note, holds in notes.items() if holds])
+    if {part.n for part in rows} == {conclusion.scored.scored}:
+        whole = whole.without("n")
     fitted = whole if width is None else whole.fitted(width, elsewhere)
-    return replace(fitted, notes=[*fitted.notes, *_advice(comparison)])
+    return replace(fitted, notes=[*fitted.notes, *(_advice(comparison) if "detectable" in fitted.titles else ())])
 
 
-_IMPORTANCE = {"won": 1, "tied": 1, "lost": 1, "n": 2, "p": 3, "baseline": 4, "mean": 4, "detectable": 5}
+_IMPORTANCE = {"detectable": 1, "questions needed": 1, "n": 2, "won": 3, "tied": 3, "lost": 3, "p": 4, "baseline": 5,
+               "mean": 5}  # fmt: skip
 """Of the columns of verdicts that a narrow terminal leaves out."""
+
+_MARKS: dict[str, str] = {"better": "+", "worse": "-", "no worse": "=", "identical": "="}
+
+
+def verdict_cells(comparison: Comparison) -> dict[str, str]:
+    """For each setting a mark and its verdict, or how it stands on top; empty where settings are not ranked."""
+    conclusion, margin = comparison.conclusion, f"within {comparison.procedure.margin:g}"
+    cells = {
+        name: f"{_MARKS.get(verdict.split(' within')[0], '?')} {verdict.replace('within the margin', margin)}"
+        for verdict, names in conclusion.verdicts.items()
+        for name in names
+    }
+    top = [conclusion.baseline] if conclusion.baseline else conclusion.top
+    return cells | {str(name): f"> {_word_on_top(conclusion)}" for name in top} if cells else {}
+
+
+def _word_on_top(conclusion: ConclusionPart) -> str:
+    extreme = "highest" if conclusion.better == "higher" else "lowest"
+    return conclusion.kind if conclusion.kind in ("best", "leading", "baseline") else extreme
 
 
 def _have_one_baseline(rows: Sequence[ComparisonPart]) -> bool:
@@ -149,7 +174,7 @@ def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> st
     if len(shown) == pairs:
         return ""
     best = shown[0].baseline
-    return f"All {pairs:,} pairs were compared; shown are those with {best}, the highest mean. --full shows all."
+    return f"All {pairs:,} pairs were compared; shown are those with {best}, the best mean. --all-pairs shows all."
 
 
 def _advice(comparison: Comparison) -> list[str]:
@@ -168,10 +193,8 @@ def looked_into_lines(comparison: Comparison) -> list[str]:
     return [line for view, part in found if part is not None for line in view.summary_lines(part)]
 
 
-def descriptive_table(
-    comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart], width: int | None = None
-) -> Table:
-    """For each pair in ``rows`` its differences by other metrics, as many as ``width`` allows; nothing is claimed.
+def descriptive_table(comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart]) -> Table:
+    """For each pair in ``rows`` its differences by other metrics; nothing is claimed.
 
     Behind one over another number of queries than the row's is that number; a dash for a pair that was not compared.
     """
@@ -183,9 +206,7 @@ def descriptive_table(
         cells = ["-" if other is None else _difference(other, part.n) for other in others]
         table.append([part.setting, *([] if shared else [part.baseline]), *cells])
     names = [Column("differences, descriptive", is_text=True), *([] if shared else [Column("against")])]
-    columns = [Column(metric, importance=-place if place else None) for place, metric in enumerate(metrics)]
-    made = Table([*names, *columns], table)
-    return made if width is None else made.fitted(width, "--metrics all")
+    return Table([*names, *map(Column, metrics)], table)
 
 
 def _difference(part: ComparisonPart, n: int) -> str:

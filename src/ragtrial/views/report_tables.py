@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +11,23 @@ from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
-from ragtrial.views.table import Table, cells_if_different, mean_number, mean_row, mean_table, mean_text, money, number
+from ragtrial.views.table import (
+    Column,
+    Table,
+    cells_if_different,
+    mean_number,
+    mean_row,
+    mean_table,
+    mean_text,
+    money,
+    number,
+)  # fmt: skip
 
 _FEWEST_FOR_P99 = 100
 """With fewer queries the 99th percentile is the slowest query."""
 
 _ELSEWHERE = "ragtrial show --metrics all"
+_MOST_METRICS = 6
 
 
 def header_line(report: Report, tag: str | None = None) -> str:
@@ -39,16 +50,24 @@ def scores_json(report: Report) -> list[dict[str, Any]]:
 
 
 def score_table(
-    report: Report, width: int, settings: Sequence[SettingPart] | None = None, metrics: Sequence[str] | None = None
-) -> Table:
+    report: Report, width: int, settings: Sequence[SettingPart] | None = None, metrics: Sequence[str] | None = None,
+    verdicts: Mapping[str, str] | None = None,
+) -> Table:  # fmt: skip
     """One row per setting, best first by the primary metric: ``metrics``, or as many usual metrics as fit ``width``.
 
-    ``n`` is the number of queries behind the first mean; a mean over another number shows its own in brackets.
+    The second column has the ``verdicts`` of the settings, if there are any. ``n``, the number of queries behind the
+    first mean, is there if means are over different numbers; a mean over another number has its own in brackets.
     """
     names = usual_metrics(report) if metrics is None else metrics
     chosen = report.ranked_settings() if settings is None else settings
     rows = [mean_row(setting.name, [setting.scores[name] for name in names]) for setting in chosen]
     table = mean_table("setting", names, rows)
+    if len({setting.scores[name].n for setting in chosen for name in names}) == 1:
+        table = table.without("n")
+    if verdicts:
+        rows = [[*row[:2], verdicts.get(row[0], ""), *row[2:]] for row in table.rows]
+        columns = [*table.columns[:2], Column("verdict", is_text=True), *table.columns[2:]]
+        table = replace(table, columns=columns, rows=rows)
     return table.fitted(width, _ELSEWHERE) if metrics is None else table
 
 
@@ -90,17 +109,16 @@ _PAID = {"embedding_cost": "embed cost", "query_cost": "1,000 q"}
 
 
 def cost_table(settings: Sequence[SettingPart]) -> Table:
-    """One row per setting: its costs; no row if nothing was measured.
+    """One row per setting: its costs; no row if nothing was measured, and no column that is known of no setting.
 
-    Milliseconds per query; seconds to embed its texts and to build its index,
-    megabytes of the index, bytes per vector where they differ, and the mean size of its whole ranking in tokens, or in
-    characters if tokens are not known. If endpoints are paid, the cost of embedding its texts, and the cost of a
-    thousand queries.
+    The mean size of its whole ranking in tokens, or in characters if tokens are not known; milliseconds per query;
+    seconds to embed its texts and to build its index, megabytes of the index, and bytes per vector where they differ.
+    If endpoints are paid, the cost of embedding its texts, and of a thousand queries.
     """
-    unit = _context_unit(settings)
+    depths = {max(size.k for size in one.context) for one in settings if one.context}
+    unit = _context_unit(settings) + (f"@{max(depths)}" if len(depths) == 1 else "")
     timed = [setting.latency.n for setting in settings if setting.latency]
     last = "slowest" if max(timed, default=0) < _FEWEST_FOR_P99 else "p99"
-    paid = [name for name in _PAID if any(getattr(one.costs, name, None) is not None for one in settings)]
     rows = []
     vectors = cells_if_different([one.costs.vector_bytes if one.costs else None for one in settings])
     known = list(zip(settings, vectors, strict=True)) if any(one.costs or one.latency for one in settings) else []
@@ -110,16 +128,14 @@ def cost_table(settings: Sequence[SettingPart]) -> Table:
         made = [costs.embedding_seconds, costs.indexing_seconds] if costs else [None] * 2
         size = costs.index_bytes / 1e6 if costs and costs.index_bytes is not None else None
         whole = max(setting.context, key=lambda one: one.k, default=None)
-        read = None if whole is None else getattr(whole, unit)
+        read = None if whole is None else getattr(whole, unit.partition("@")[0])
         shown = [number(None if time is None else time * 1000, 1) for time in times]
-        own = [money(getattr(costs, name, None)) for name in paid]
-        sizes = [*(number(value, 1) for value in (*made, size)), *vector, number(read, 0)]
-        rows.append([setting.name, *shown, *sizes, *own])
+        own = [money(getattr(costs, name, None)) for name in _PAID]
+        rows.append([setting.name, number(read, 0), *shown, *(number(one, 1) for one in (*made, size)), *vector, *own])
     per_vector = ["B/vector"] if any(vectors) else []
-    titles = [_PAID[name] for name in paid]
-    return Table.of(
-        ["costs", "ms p50", "p95", last, "embed s", "index s", "index MB", *per_vector, unit, *titles], rows
-    )
+    titles = ["costs", unit, "ms p50", "p95", last, "embed s", "index s", "index MB", *per_vector, *_PAID.values()]
+    unknown = [title for title, *cells in zip(titles, *rows, strict=False) if set(cells) == {"-"}]
+    return Table.of(titles, rows).without(*unknown)
 
 
 def _context_unit(settings: Sequence[SettingPart]) -> str:
@@ -200,7 +216,7 @@ def _fact(value: float | str) -> str:
 
 
 def lowest_queries(report: Report, setting: SettingPart, width: int, most: int = 5) -> str:
-    """The queries for which a setting scored worst: where to look first."""
+    """The queries for which a setting scored worst: where to look first. Empty without a score."""
     texts = {query.id: query.text for query in report.queries}
     scored = zip(setting.per_query.evaluations[report.primary_metric], texts, strict=True)
     sign = report.sign(report.primary_metric)
@@ -212,11 +228,14 @@ def lowest_queries(report: Report, setting: SettingPart, width: int, most: int =
     for value, name in lowest:
         line = f"  {name.ljust(longest)}  {sign * value:.4f}  {' '.join(texts[name].split())}".rstrip()
         lines.append(line if len(line) <= width else line[: width - 3] + "...")
-    return "\n".join(lines)
+    return "\n".join(lines) if lowest else ""
 
 
 def usual_metrics(report: Report) -> list[str]:
-    """The primary metric, then each usual one at its cutoff or the nearest below."""
+    """The primary metric, then each usual one at its cutoff or the nearest below; six, the share of labelled hits last.
+
+    Under unit: span text without a label is not judged, so its share is left out.
+    """
     cutoff = parse_metric(report.primary_metric).k or 0
     names = [report.primary_metric]
     columns = {name: one.columns[report.unit] for name, one in METRICS.members() if report.unit in one.columns}
@@ -224,4 +243,5 @@ def usual_metrics(report: Report) -> list[str]:
         same = [name for name in report.metrics if parse_metric(name).name == usual]
         same.sort(key=lambda name: abs((parse_metric(name).k or 0) - cutoff))
         names += [name for name in same[:1] if name not in names and parse_metric(names[0]).name != usual]
-    return names
+    labelled = [name for name in names[1:] if name.startswith("judged@")]
+    return [*[name for name in names if name not in labelled][: _MOST_METRICS - len(labelled)], *labelled]

@@ -111,15 +111,19 @@ class Table:
             if fitting.width <= width or (most is not None and importance > most):
                 break
             left_out += [column.title for column in fitting.columns if column.importance == importance]
-            kept = [place for place, column in enumerate(fitting.columns) if column.importance != importance]
-            rows = [[row[place] for place in kept] for row in fitting.rows]
-            fitting = replace(fitting, columns=[fitting.columns[place] for place in kept], rows=rows)
+            fitting = fitting.without(*(one.title for one in fitting.columns if one.importance == importance))
         if not left_out:
             return self
         left_out.sort(key=self.titles.index)
         return replace(
             fitting, notes=[*self.notes, f"Too wide for {width} columns: {', '.join(left_out)} ({elsewhere})."]
         )
+
+    def without(self, *titles: str) -> Table:
+        """The table without the columns that have one of these titles."""
+        kept = [place for place, column in enumerate(self.columns) if column.title not in titles]
+        rows = [[row[place] for place in kept] for row in self.rows]
+        return replace(self, columns=[self.columns[place] for place in kept], rows=rows)
 
     def squeezed(self, width: int) -> Table:
         """The table with its prose cut, as far as it is wider than ``width``."""
@@ -155,7 +159,7 @@ def cell_kind(column: Column, cell: str) -> str:
     if not column.is_text:
         return "number"
     verdicts = {"better": "better", "worse": "worse", "inconclusive": "undecided", "too few differences": "undecided"}
-    return next((kind for verdict, kind in verdicts.items() if cell.startswith(verdict)), "name")
+    return next((kind for verdict, kind in verdicts.items() if cell.lstrip("+-? ").startswith(verdict)), "name")
 
 
 def best_cells(table: Table) -> set[tuple[int, int]]:
@@ -220,7 +224,11 @@ def mean_row(name: str, means: Sequence[AnyMean]) -> list[str]:
 def mean_table(title: str, metrics: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """A table of ``mean_row``: the first metric stays in any width, and of the others the last go first."""
     columns = [
-        Column(metric, best=_best_of(metric), importance=len(metrics) - place if place else None)
+        Column(
+            re.sub("^judged@", "labelled@", metric),
+            best=_best_of(metric),
+            importance=len(metrics) - place if place and not metric.startswith("judged@") else None,
+        )
         for place, metric in enumerate(metrics)
     ]
     return Table([Column(title, is_text=True), *columns, Column("n")], rows)

@@ -16,14 +16,17 @@ from ragtrial.report.schema import JudgmentPart, PassagePart
 from ragtrial.scoring.query_details import FilledPrompt, QueryRanking
 from ragtrial.views.table import Table
 
+_MOST_LINES = 10
+
 
 def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], width: int) -> str:
-    """The rankings of a query, one setting after another, and the relevant documents that were not found.
+    """The labels of a query, its rankings, one setting after another, and the relevant documents that were not found.
 
-    Under unit: span what became of each relevant passage.
+    Under unit: span what became of each relevant passage. Labelled passages in hits stand between >> and <<.
     """
     query = rankings[0].query
     lines = [f"query {name}: {query.text}" if query.text else f"query {name}"]
+    lines += [f"  label: grade {label.relevance}  {label.doc}" for label in query.relevant_docs if label.relevance]
     for ranking in rankings:
         value = ranking.evaluations[report.primary_metric]
         score = "not defined (no relevant documents)" if value is None else f"{value:.4f}"
@@ -32,14 +35,14 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
         for wording in ranking.wordings:
             body = " ".join(wording.split())
             lines += textwrap.wrap(f"asked: {body}", max(40, width - 2), initial_indent="  ", subsequent_indent=" " * 9)
-        lines += [hit_text(hit, width) for hit in ranking.hits]
+        lines += [hit_text(hit, width, query.relevant_docs) for hit in ranking.hits]
         if ranking.passages is not None:
             pairs = zip(query.relevant_docs, ranking.passages, strict=True)
             lines += [_passage_text(label, passage) for label, passage in pairs if label.relevance > 0]
             continue
         found = {hit.doc for hit in ranking.hits}
-        missed = [one for one in query.relevant_docs if one.relevance > 0 and one.doc not in found]
-        lines += [f"  not found: grade {one.relevance}  {one.doc}" for one in missed]
+        missed = [label.doc for label in query.relevant_docs if label.relevance > 0 and label.doc not in found]
+        lines += [f"  not found: {', '.join(dict.fromkeys(missed))}"] if missed else []
     return "\n".join(lines)
 
 
@@ -72,18 +75,35 @@ def prompt_text(prompt: FilledPrompt) -> str:
     return f"{prompt.prompt}\n\n({prompt.setting}, query {prompt.query}: {len(prompt.prompt):,} characters)"
 
 
-def hit_text(hit: FoundText, width: int) -> str:
-    """One hit: its rank, grade, score and place, and how its text begins."""
+def hit_text(hit: FoundText, width: int, labels: Sequence[JudgmentPart] = ()) -> str:
+    """One hit, on at most ten lines: its rank, grade, score and place, and how its text begins.
+
+    The passages of ``labels`` stand between >> and <<; the text begins shortly before the first of them.
+    """
     grade = "-" if hit.grade is None else str(hit.grade)
     score = "" if hit.score is None else f"  {hit.score:.4f}"
     head = f"{hit.rank:>3}  grade {grade}{score}  {hit.doc}"
     if hit.text is None:
         return head
     head += f" [{hit.start}:{hit.end}]{_pages_text(hit)}"
-    body = textwrap.shorten(" ".join(hit.text.split()), max(60, 3 * (width - 7)), placeholder=" ...")
+    most, text = max(60, 3 * (width - 7)), _marked(hit.text, hit, labels)
+    start = text.rfind(" ", 0, first - most // 6) if (first := text.find(">>")) > most // 2 else -1
+    body = textwrap.shorten("... " * (start > 0) + text[start + 1 :], most, placeholder=" ...")
     lines = textwrap.wrap(body, max(40, width - 7), initial_indent=" " * 7, subsequent_indent=" " * 7)
     why = [*_weighed("matches", hit.matches, width), *_weighed("terms", hit.terms, width)]
-    return "\n".join([head, *lines, *why])
+    return "\n".join([head, *lines, *why][:_MOST_LINES])
+
+
+def _marked(text: str, hit: FoundText, labels: Sequence[JudgmentPart]) -> str:
+    """The text on one line, with the passages of the relevant ``labels`` between >> and <<."""
+    start, pieces, place = hit.start or 0, list[str](), 0
+    spans = [span for label in labels if label.doc == hit.doc and label.relevance > 0 for span in label.spans]
+    for span in sorted(spans, key=lambda span: span.start):
+        begin, end = max(place, span.start - start), min(span.end - start, len(text))
+        if begin < end:
+            pieces += [text[place:begin], ">>", text[begin:end], "<<"]
+            place = end
+    return " ".join("".join([*pieces, text[place:]]).split())
 
 
 def _weighed(what: str, terms: Sequence[tuple[str, float]], width: int, indent: int = 7) -> list[str]:

@@ -126,6 +126,7 @@ VIEW_COLUMNS = {
     "bias": "How much higher the judge scores the setting than people do.",
     "equal scores": "How far the metric moves if documents with equal scores are in another order.",
     "settings": "The number of settings of a run.",
+    "top setting": "The setting with the best mean of the primary metric, which may be chance.",
     "what": "A kind of cached work.",
     "size": "Its size on the disk.",
     "last use": "When a run last used it.",

@@ -58,10 +58,10 @@ def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
     assert text.splitlines()[0] == "### kitchen: failed (1 gate: 1 failed)"
     short, other = cells(text)
     assert short == [
-        ["setting", "mean", "difference", "95% interval", "detectable", "questions needed", "verdict"],
-        ["other", "0.700", "+0.100", "-", "-", "-", "too few differences"],
-        ["base", "0.600", "", "", "", "", "(baseline)"],
-        ["new", "0.550", "-0.050", "-0.090 -0.010", "-", "-", "worse"],
+        ["setting", "mean", "difference", "95% interval", "p", "verdict"],
+        ["other", "0.700", "+0.100", "-", "-", "too few differences"],
+        ["base", "0.600", "", "", "", "(baseline)"],
+        ["new", "0.550", "-0.050", "-0.090 -0.010", "-", "worse"],
     ]
     assert other == [["differences, descriptive", "recall@10"], ["other", "+0.010"], ["new", "+0.010"]]
     shown = html.unescape(RENDERER.render(text))
@@ -83,7 +83,7 @@ def test_a_baseline_has_a_mean_where_it_is_one_for_all_rows() -> None:
     parts = part("new", 0.1, None), part("skipping", 0.2, None, mean_baseline=0.5, n=50)
     for rows, mean in ((parts, ""), (parts[:1], "0.600")):
         short, *_ = cells(markdown_text(findings(comparison=comparison(*rows))))
-        assert ["base", mean, "", "", "", "", "(baseline)"] in short
+        assert ["base", mean, "", "", "", "(baseline)"] in short
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_any_name_stands_in_its_cell_and_does_nothing(name: str) -> None:
     text = markdown_text(everything(name))
     visible = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in name)
     short, other = cells(text)
-    assert [len(row) for row in short] == [7] * 4
+    assert [len(row) for row in short] == [6] * 4
     assert [row[0].split() for row in short[1:]].count(visible.split()) >= 1
     assert visible.split() in [row[0].split() for row in other]
     assert "<script" not in RENDERER.render(text).replace("&lt;script", "")

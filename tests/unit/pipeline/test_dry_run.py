@@ -285,9 +285,9 @@ def test_the_table_of_costs_has_what_is_known_and_dashes() -> None:
     one = part("a", CostsPart(embedding_seconds=3.25, indexing_seconds=0.0, index_bytes=2_500_000), latency, context)
     two = part("b", None, None, [])
     assert cost_table([one, two]).cells == [
-        ["costs", "ms p50", "p95", "slowest", "embed s", "index s", "index MB", "tokens"],
-        ["a", "1.2", "20.0", "-", "3.2", "0.0", "2.5", "2,000"],
-        ["b", "-", "-", "-", "-", "-", "-", "-"],
+        ["costs", "tokens@3", "ms p50", "p95", "embed s", "index s", "index MB"],
+        ["a", "2,000", "1.2", "20.0", "3.2", "0.0", "2.5"],
+        ["b", "-", "-", "-", "-", "-", "-"],
     ]
     assert cost_table([two]).cells == []
 

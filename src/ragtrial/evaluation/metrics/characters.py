@@ -45,7 +45,7 @@ class CharacterMetrics(Formulas):
         "all characters of relevant passages, each once",
         "characters that several chunks repeat count once",
         unlike=("the code of the report adds up the lengths of passages that overlap, and cannot reach 1 then",),
-        columns={"span": 3},
+        columns={"span": 5},
     )
     def span_recall(self, k: int) -> Scores:
         """Share of the relevant characters that are in the first ``k`` chunks.
@@ -60,7 +60,7 @@ class CharacterMetrics(Formulas):
         "the characters of the first k chunks, those that are repeated as often as they are",
         "characters that several chunks repeat count against it",
         "0 where nothing was retrieved",
-        columns={"span": 4},
+        columns={"span": 6},
     )
     def span_precision(self, k: int) -> Scores:
         """Share of the characters of the first ``k`` chunks that are relevant, and not in a chunk above.
@@ -73,7 +73,7 @@ class CharacterMetrics(Formulas):
         "relevant characters in the first k chunks / (characters in those chunks + relevant ones in none of them)",
         "the characters of the first k chunks, as often as they are repeated, and the relevant ones that are missing",
         "characters that several chunks repeat count against it",
-        columns={"span": 5},
+        columns={"span": 7},
     )
     def span_iou(self, k: int) -> Scores:
         """Intersection over union of retrieved and relevant text, in characters.

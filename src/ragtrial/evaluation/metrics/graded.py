@@ -143,8 +143,8 @@ class GradedMetrics(Formulas):
     @metric(
         "graded", "gain", "judged hits in the first k / min(k, hits)",
         "Lu, Moffat & Culpepper 2016, Information Retrieval Journal 19(4)", cut="optional", condensable=False,
-        spans="chunks among the first k that overlap a judged passage / min(k, chunks)",
-        prefers="judged", standard=True, columns={"document": 9, "span": 4}, unbounded=_SAYS_WHAT_IS_JUDGED,
+        aliases=("labelled",), spans="chunks among the first k that overlap a judged passage / min(k, chunks)",
+        prefers="judged", standard=True, columns={"document": 9}, unbounded=_SAYS_WHAT_IS_JUDGED,
         gain="1 for a hit with a judgment of any grade, else 0",
         denominator="k, or the number of hits if there are fewer",
         edges=("0 where nothing was retrieved",),

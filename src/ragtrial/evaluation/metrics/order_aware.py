@@ -42,7 +42,7 @@ class OrderAwareMetrics(base.Formulas):
             "mrr", Alias("recip_rank", cut="none"), Alias("document_mrr", cut="none"),
             Alias("documentmrrevaluator", cut="none"),
         ),
-        prefers="relevant", standard=True, columns={"document": 5, "span": 7},
+        prefers="relevant", standard=True, columns={"document": 4, "span": 4},
         structure=FirstHit(lambda ranks: np.asarray(1.0 / ranks)),
         denominator="the rank of the first relevant hit", edges=("its mean is MRR@k",),
         elsewhere={"ir_measures": "RR@{k}", "ranx": "mrr@{k}", "BEIR": "MRR@{k}", "MTEB": "mrr_at_{k}"},
@@ -71,7 +71,7 @@ class OrderAwareMetrics(base.Formulas):
             "map", Alias("map_cut", cut="required"), Alias("document_map", cut="none"),
             Alias("documentmapevaluator", cut="none"),
         ),
-        prefers="relevant", standard=True, columns={"document": 6, "span": 9}, structure=PrecisionSum(),
+        prefers="relevant", standard=True, columns={"document": 5, "span": 8}, structure=PrecisionSum(),
         denominator="R, the relevant documents of the query, retrieved or not",
         edges=("with R > k even a perfect ranking stays below 1; capped_ap@k divides by min(k, R)",),
         elsewhere={

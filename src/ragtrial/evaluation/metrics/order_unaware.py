@@ -29,7 +29,7 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "relevant", "relevant hits in the first k / k", f"{_MANNING}.4",
         spans="chunks among the first k that overlap a relevant passage / k",
         aliases=("p", "prec"),
-        prefers="relevant", standard=True, divides_by_k=True, columns={"document": 3, "span": 8},
+        prefers="relevant", standard=True, divides_by_k=True, columns={"document": 6, "span": 9},
         structure=HitCount(lambda metric, _: np.array(metric.k)),
         denominator="k, even where fewer were retrieved",
         edges=("with R < k even a perfect ranking scores R / k",),
@@ -108,7 +108,7 @@ class OrderUnawareMetrics(CharacterMetrics):
         "order_unaware", "relevant", "1 if any of the first k hits is relevant, else 0",
         "trec_eval, success_k", aliases=("hit", "success", "accuracy"),
         spans="1 if any relevant passage is found in the first k chunks, else 0",
-        prefers="relevant", standard=True, columns={"document": 4, "span": 6},
+        prefers="relevant", standard=True, columns={"document": 3, "span": 3},
         structure=FirstHit(lambda ranks: np.ones(ranks.shape)),
         elsewhere={
             "trec_eval": "success_{k}", "ir_measures": "Success@{k}", "ranx": "hit_rate@{k}",

@@ -83,6 +83,9 @@ class View(Generic[T]):
     is_on_page: ClassVar[bool] = False
     """Computed for the page."""
 
+    is_first: ClassVar[bool] = False
+    """In the terminal above the verdicts."""
+
     def __init__(self, **plots: Callable[[ViewInput], Figure]) -> None:
         """With its plots, by the names that `ragtrial report --plot` takes.
 

@@ -14,6 +14,7 @@ from ragtrial.comparison.number_text import digits_of, probability, signed, sign
 from ragtrial.comparison.selection import SelectionPart
 from ragtrial.comparison.slices import SlicePart, SlicesPart, compare_slices
 from ragtrial.comparison.sweep_effects import EffectsPart, LevelsPart, sweep_effects
+from ragtrial.errors import counted, listed
 from ragtrial.report.schema import WarningPart
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, registered
 from ragtrial.views.table import Column, Table, mean_number, number
@@ -85,7 +86,7 @@ JUDGE = registered(JudgeView())
 
 
 MOST_LINES = 3
-"""Lines about verdicts that depend on unlabelled hits."""
+"""Verdicts that depend on unlabelled hits, in one line."""
 
 
 class UnjudgedView(View[list[UnjudgedPart]]):
@@ -110,23 +111,25 @@ class UnjudgedView(View[list[UnjudgedPart]]):
         return {self.name: [one.model_dump(mode="json") for one in part or ()]}
 
     def summary_lines(self, part: Sequence[UnjudgedPart]) -> Sequence[str]:
-        """The verdicts that labels of unjudged hits could change; the first lines, and the number of the others."""
-        lines = _dependent(part)
-        if len(lines) > MOST_LINES:
-            more = f"More verdicts that depend on unlabelled hits: {len(lines) - MOST_LINES:,} (--json shows all)."
-            lines[MOST_LINES:] = [more]
-        return lines
+        """One line about the verdicts that labels of unjudged hits could change."""
+        scenarios = [
+            f"{one.setting} {signed(one.low, one.n)} or {signed(one.high, one.n)} ({counted(one.unjudged or 0, 'hit')})"
+            for one in part
+            if one.depends_on_unjudged
+        ]
+        if not scenarios:
+            return []
+        return [
+            "If all hits without a label went in favour of one side, the difference would be (two scenarios, not "
+            f"limits): {listed(scenarios, MOST_LINES)}."
+        ]
 
     def blocks(self, part: list[UnjudgedPart] | None, width: int, *, everything: bool) -> Iterator[str | Table]:
         yield unjudged_table(part or ())
         yield from unjudged_reasons(part or ())
 
     def section(self, part: Sequence[UnjudgedPart]) -> PageSection:
-        return PageSection(summary=_dependent(part))
-
-
-def _dependent(parts: Sequence[UnjudgedPart]) -> list[str]:
-    return [f"{part.setting} against {part.baseline}: {part.sentence}." for part in parts if part.depends_on_unjudged]
+        return PageSection(summary=self.summary_lines(part))
 
 
 def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
@@ -234,13 +237,13 @@ class EffectsView(View[EffectsPart]):
 
     name, order = "axes", 40
     help = "Effect of each parameter of a sweep."
-    is_on_page = True
+    is_on_page = is_first = True
 
     def compute(self, given: AnalysisInput) -> EffectsPart | None:
         return sweep_effects(given.contest, given.aim.procedure)
 
     def blocks(self, part: EffectsPart | None, width: int, *, everything: bool) -> Iterator[str | Table]:
-        yield effect_table(part) if part else "\nNo axes: these settings are no sweep over the values of a parameter."
+        yield effect_table(part) if part else "No axes: these settings are no sweep over the values of a parameter."
 
     def section(self, part: EffectsPart) -> PageSection:
         return PageSection("Options", [("Effect of each parameter, all else equal", effect_table(part))])
