@@ -7,15 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pages import fenced
 from ragtrial.config import load_config
 from ragtrial.experiment import run_experiment
-
-_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-@pytest.fixture
-def page(root: Path) -> str:
-    return (root / "docs" / "chunkers.md").read_text(encoding="utf-8")
 
 
 def rows(table: str) -> list[list[str]]:
@@ -23,7 +17,7 @@ def rows(table: str) -> list[list[str]]:
     return [re.split(r" {2,}", line.strip()) for line in table.splitlines()]
 
 
-def test_the_finding_on_the_sample_data_holds(page: str, root: Path, tmp_path: Path, shared_workspace: Path) -> None:
+def test_the_finding_on_the_sample_data_holds(root: Path, tmp_path: Path, shared_workspace: Path) -> None:
     """Of the three settings that it rests on.
 
     Machines differ in the last bits of vectors, so a passage may be found one rank earlier or later. A processor with
@@ -36,7 +30,8 @@ def test_the_finding_on_the_sample_data_holds(page: str, root: Path, tmp_path: P
     config = load_config(root / "configs" / "chunking.yaml", [f"{key}={value}" for key, value in places.items()])
     retrievers = {name: config.retrievers[name] for name in ("whole-documents", "sections-250", "tokens-64")}
     report = run_experiment(config.model_copy(update={"retrievers": retrievers}))
-    (shown,) = [block["code"] for block in _BLOCK.finditer(page) if "within 1,000 tokens" in block["code"]]
+    page = root / "docs" / "chunkers.md"
+    (shown,) = [block for block in fenced(page, "text") if "within 1,000 tokens" in block]
     at_k, at_budget = (rows(table) for table in shown.strip().split("\n\n"))
     for head, *settings_shown in (at_k, at_budget):
         assert {name for name, *_ in settings_shown} == set(config.retrievers)

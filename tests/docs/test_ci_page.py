@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
+from pages import fenced
 from ragtrial.cli.run_command import command
 from ragtrial.report.schema import COSTS
 from scripts import run_script
@@ -27,11 +28,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def blocks(root: Path, language: str) -> list[str]:
-    text = (root / "docs" / "ci.md").read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-
-
 def run(script: str, folder: Path, code: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "120", **variables}
@@ -41,7 +37,7 @@ def run(script: str, folder: Path, code: int = 0, **variables: str) -> subproces
 
 
 def test_the_commands_the_workflow_and_the_tests_of_the_page_run(root: Path, folder: Path) -> None:
-    done = run_script("".join(blocks(root, "sh")), folder, COLUMNS="120")
+    done = run_script("".join(fenced(root / "docs" / "ci.md", "sh")), folder, COLUMNS="120")
     assert done.code == 0, done.err
     assert re.findall(r"^\d gate.*$", done.out, re.MULTILINE) == ["2 gates: 2 passed", "1 gate: 1 passed"]
     assert all((folder / name).stat().st_size for name in ("gates.xml", "gates.md", "comparison.csv"))
@@ -53,14 +49,14 @@ def test_the_commands_the_workflow_and_the_tests_of_the_page_run(root: Path, fol
     assert [suite.attrib["name"] for suite in ET.parse(folder / "gates.xml").getroot()] == [
         "gates", "comparison",
     ]  # fmt: skip
-    (code,) = blocks(root, "python")
+    (code,) = fenced(root / "docs" / "ci.md", "python")
     (folder / "test_retrieval.py").write_text(code, encoding="utf-8")
     tested = run(f"{sys.executable} -m pytest -q -p no:cacheprovider test_retrieval.py", folder)
     assert "3 passed" in tested.stdout
 
 
 def workflow(root: Path) -> dict[str, dict[str, dict[str, list[dict[str, str]]]]]:
-    (text,) = blocks(root, "yaml")
+    (text,) = fenced(root / "docs" / "ci.md", "yaml")
     made: dict[str, dict[str, dict[str, list[dict[str, str]]]]] = yaml.safe_load(text)
     return made
 

@@ -14,6 +14,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
+from pages import fenced
 from qdrant_double import qdrant_double
 from ragtrial.engines.base import FlatIndex
 from ragtrial.engines.milvus import MilvusIndexKind, MilvusStore
@@ -67,14 +68,6 @@ PAGES = {
 }  # fmt: skip
 
 
-def text_of(root: Path, name: str) -> str:
-    return (root / "docs" / f"stores-{name}.md").read_text(encoding="utf-8")
-
-
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
 def settings_of(folder: Path) -> dict[str, Any]:
     (report,) = folder.glob("*/report.json")
     return {one["name"]: one for one in json.loads(report.read_text(encoding="utf-8"))["settings"]}
@@ -92,10 +85,10 @@ def sample(root: Path, tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_the_config_of_a_page_runs_and_names_what_indexes_lose(name: str, root: Path, sample: Path) -> None:
-    page, text = PAGES[name], text_of(root, name)
+    page, text = PAGES[name], root / "docs" / f"stores-{name}.md"
     config = yaml.safe_load((sample / "configs" / f"{name}.yaml").read_text(encoding="utf-8"))
-    assert yaml.safe_load(blocks(text, "yaml")[0]).items() <= config.items()
-    command = blocks(text, "sh")[0].splitlines()[-1]
+    assert yaml.safe_load(fenced(text, "yaml")[0]).items() <= config.items()
+    command = fenced(text, "sh")[0].splitlines()[-1]
     with page.server() as url:
         done = run_script(command, sample, COLUMNS="120", **{page.variable or "UNUSED": url})
     assert done.code == 0, done.err
@@ -109,7 +102,7 @@ def test_the_config_of_a_page_runs_and_names_what_indexes_lose(name: str, root: 
     assert overlaps[-1] > 0.95
     if page.scanned:
         assert (audits[page.scanned]["used"], audits[page.scanned]["overlap"]) == (False, 1)
-    shown = re.findall(r"^(\S+) +[01]\.\d{4} ", text, re.MULTILINE)
+    shown = re.findall(r"^(\S+) +[01]\.\d{4} ", text.read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(shown) in ([], sorted(audits))
     vectors = settings["exact"]["costs"]["index_bytes"]
     assert settings["graph"]["costs"]["index_bytes"] > vectors  # and not the size of what is kept here of a server's
@@ -118,14 +111,14 @@ def test_the_config_of_a_page_runs_and_names_what_indexes_lose(name: str, root: 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if page.variable])
 def test_the_existing_collection_of_a_page_is_filled_and_measured(name: str, root: Path, sample: Path) -> None:
-    page, text = PAGES[name], text_of(root, name)
+    page, text = PAGES[name], root / "docs" / f"stores-{name}.md"
     config = yaml.safe_load((sample / "configs" / f"{name}.yaml").read_text(encoding="utf-8"))
-    retrievers = yaml.safe_load(blocks(text, "yaml")[1])["retrievers"]
+    retrievers = yaml.safe_load(fenced(text, "yaml")[1])["retrievers"]
     unused = {"store", "chunker"}
     mine = {key: value for key, value in config.items() if key not in unused} | {"retrievers": retrievers}
     (sample / "configs" / "mine.yaml").write_text(yaml.safe_dump(mine), encoding="utf-8")
     with page.server() as url:
-        run_python(blocks(text, "python")[0], sample, **{page.variable: url})
+        run_python(fenced(text, "python")[0], sample, **{page.variable: url})
         done = run_script("ragtrial run configs/mine.yaml -q --no-latency", sample, **{page.variable: url})
     assert done.code == 0, done.err
     settings = settings_of(sample / "results" / name)
@@ -137,7 +130,7 @@ def test_the_existing_collection_of_a_page_is_filled_and_measured(name: str, roo
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_kind_of_index_and_every_option_is_on_the_page(name: str, root: Path) -> None:
-    page, text = PAGES[name], text_of(root, name)
+    page, text = PAGES[name], (root / "docs" / f"stores-{name}.md").read_text(encoding="utf-8")
     options = {option for kind in page.kinds for option in kind.model_fields} - {"kind"}
     names = {str(name) for kind in page.kinds for name in get_args(kind.model_fields["kind"].annotation)}
     assert [one for one in sorted(options | names) if f"`{one}`" not in text] == []

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pages import fenced
 from ragtrial import Report, load_report
 from ragtrial.report.schema import SettingPart
 from report_hits import values_of
@@ -18,8 +19,6 @@ from scripts import run_python, run_script
 GUIDES = ("chunk-size", "hybrid", "langchain", "top-k", "vector-size")
 ALIKE = 0.02
 """Machines differ in the last bits of vectors, so a chunk may stand one rank higher or lower."""
-
-_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,7 @@ def place(root: Path, tmp_path_factory: pytest.TempPathFactory, shared_workspace
 
 
 def blocks(root: Path, guide: str, language: str) -> list[str]:
-    page = (root / "docs" / "guides" / f"{guide}.md").read_text(encoding="utf-8")
-    return [block["code"] for block in _BLOCK.finditer(page) if block["language"] == language]
+    return fenced(root / "docs" / "guides" / f"{guide}.md", language)
 
 
 def tables(text: str) -> list[tuple[list[str], dict[str, list[str]]]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files
+from pages import fenced
 from scripts import run_python, run_script
 
 SHIPPED = (
@@ -31,11 +32,6 @@ def clone(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         else:
             shutil.copy(source, folder / name)
     return folder
-
-
-def blocks(root: Path, language: str) -> list[str]:
-    text = (root / "README.md").read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def run(script: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
@@ -74,7 +70,7 @@ def test_the_readme_is_short(root: Path) -> None:
 
 
 def test_the_shell_commands_of_the_readme_run_in_their_order(root: Path, clone: Path) -> None:
-    install, commands, own = blocks(root, "sh")
+    install, commands, own = fenced(root / "README.md", "sh")
     assert "pip install -c constraints/cpu.txt '.[offline-model]'" in install
     demo = "".join(line for line in install.splitlines(keepends=True) if line.startswith("ragtrial "))
     done = run_script(demo + commands, clone, COLUMNS="120")
@@ -89,7 +85,7 @@ def test_the_shell_commands_of_the_readme_run_in_their_order(root: Path, clone: 
 
 
 def test_the_python_of_the_readme_runs(root: Path, clone: Path, shared_workspace: Path) -> None:
-    (code,) = blocks(root, "python")
+    (code,) = fenced(root / "README.md", "python")
     printed = run_python(code, clone, RAGTRIAL_WORKSPACE=str(shared_workspace))
     report, comparison = printed.splitlines()
     assert report == "Report('hybrid', 4 settings, 62 queries, ndcg@10: weighted 0.704)"
@@ -99,6 +95,6 @@ def test_the_python_of_the_readme_runs(root: Path, clone: Path, shared_workspace
 def test_the_config_of_the_readme_is_a_config(root: Path, tmp_path: Path) -> None:
     from ragtrial import load_config
 
-    (text,) = blocks(root, "yaml")
+    (text,) = fenced(root / "README.md", "yaml")
     write_files(tmp_path, {"config.yaml": text, "documents/returns.md": "", "prompt_queries.json": ""})
     assert list(load_config(tmp_path / "config.yaml").retrievers) == ["dense", "bm25", "hybrid"]

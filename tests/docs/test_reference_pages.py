@@ -9,25 +9,20 @@ from pathlib import Path
 import click
 import pytest
 
+from pages import fenced
 from ragtrial.cli.group import COMMANDS, group
 from scripts import run_script
 from small_experiment import small_experiment
 
 DOCS = Path(__file__).parents[2] / "docs"
-_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(page: str, language: str) -> list[str]:
-    text = (DOCS / page).read_text(encoding="utf-8")
-    return [block["code"] for block in _BLOCK.finditer(text) if block["language"] == language]
 
 
 def test_the_tutorial_runs(tmp_path: Path) -> None:
     """All but the installation: init, labels from a CSV, three retrievers, the comparison and the page."""
-    install, start, convert, compare = blocks("tutorial.md", "sh")
+    install, start, convert, compare = fenced(DOCS / "tutorial.md", "sh")
     assert "pip install -c constraints/cpu.txt" in install
-    (table,) = blocks("tutorial.md", "text")
-    (retrievers,) = blocks("tutorial.md", "yaml")
+    (table,) = fenced(DOCS / "tutorial.md", "text")
+    (retrievers,) = fenced(DOCS / "tutorial.md", "yaml")
     begun = run_script(start, tmp_path, COLUMNS="90")
     assert begun.code == 0, begun.err
     trial = tmp_path / "trial"
@@ -61,7 +56,7 @@ def test_the_page_on_the_command_line_has_every_command_and_its_options_exist() 
 
 def test_the_commands_of_the_page_on_the_cache_run(tmp_path: Path) -> None:
     small_experiment(tmp_path)
-    commands = "".join(blocks("cache.md", "sh")).replace("/mnt/shared", str(tmp_path / "shared"))
+    commands = "".join(fenced(DOCS / "cache.md", "sh")).replace("/mnt/shared", str(tmp_path / "shared"))
     done = run_script(f"ragtrial run experiment.yaml -q\n{commands}", tmp_path)
     assert done.code == 0, done.err
 
@@ -70,7 +65,7 @@ def test_the_commands_of_the_page_on_scoring_run(root: Path, tmp_path: Path) -> 
     shutil.copytree(root / "results" / "sample", tmp_path / "results" / "quickstart" / "20260101T000000Z-000000")
     (tmp_path / "results" / "quickstart" / "latest").write_text("20260101T000000Z-000000\n", encoding="utf-8")
     shutil.copy(root / "prompt_queries.json", tmp_path)
-    done = run_script("".join(blocks("scoring.md", "sh")), tmp_path, COLUMNS="100")
+    done = run_script("".join(fenced(DOCS / "scoring.md", "sh")), tmp_path, COLUMNS="100")
     assert done.code == 0, done.err
     assert "(best possible)" in done.out
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from playwright.sync_api import Locator
 
 from browsers import Look, Seen, write_page
 from endpoint_double import EndpointDouble
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
-from ragtrial.comparison.comparison_input import ComparisonInput, input_of
-from ragtrial.comparison.query_differences import KeptPart, gain_share, kept_parts
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.sweep_effects import sweep_effects
 from ragtrial.errors import ReportError
@@ -88,114 +88,17 @@ def written(number: float) -> str:
     return f"{number:+.3f}".replace("-", "\u2212")
 
 
-def shown_moves(seen: Seen) -> list[list[str]]:
-    more = seen.page.locator("#moved > button")
-    if more.is_visible():
+def moved(seen: Seen) -> Locator:
+    """The part of the page on what moved, unfolded."""
+    if (more := seen.page.locator("#moved > button")).is_visible():
         more.click()
-    rows = seen.page.locator("#moved tbody tr")
-    return [[cell.strip() for cell in rows.nth(row).locator("td").all_inner_texts()] for row in range(rows.count())]
+    return seen.page.locator("#moved")
 
 
-class Move(NamedTuple):
-    """A document of either ranking: its ranks and its ranks in the parts of both settings, and its gain."""
-
-    doc: str
-    grade: int | None
-    ranks: tuple[int | None, ...]
-    gain: float | None
-    parts: tuple[str, ...]
-
-
-class Expected(NamedTuple):
-    """One query of two settings, worked out from the stored rankings; the largest gain or loss first."""
-
-    difference: float | None
-    moves: list[Move]
-    missed: list[str]
-    notes: list[str]
-
-
-def expected(contest: ComparisonInput, pair: tuple[str, str], query: str) -> Expected:
-    settings = [contest.settings[contest.place(name)] for name in pair]
-    rankings = [load_query(setting.report, [setting.part], query)[0] for setting in settings]
-    old, new = (ranking.evaluations.get(contest.primary) for ranking in rankings)
-    difference = None if old is None or new is None else new - old
-    gains = gain_share(contest.primary, rankings[0].query, contest.report)
-    ranks = [{hit.doc: hit.rank for hit in ranking.hits} for ranking in rankings]
-    kept = [kept_parts(setting, [query]) for setting in settings]
-    moves = []
-    for doc, grade in {hit.doc: hit.grade for ranking in rankings for hit in ranking.hits}.items():
-        before, after = (gains.at(doc, own[doc]) if doc in own else 0.0 for own in ranks)
-        parts = (", ".join(written_rank(part, query, doc) for part in parts) for parts, _ in kept)
-        places = tuple(own.get(doc) for own in ranks)
-        moves.append(Move(doc, grade, places, None if difference is None else after - before, tuple(parts)))
-    labels = rankings[0].query.relevant_docs
-    return Expected(
-        difference=difference,
-        moves=sorted(moves, key=lambda move: -abs(move.gain or 0.0)),
-        missed=[f"{one.doc} (grade {one.relevance}" for one in labels
-                if one.relevance > 0 and not any(one.doc in own for own in ranks)],
-        notes=[note for _, notes in kept for note in notes],
-    )  # fmt: skip
-
-
-def written_rank(part: KeptPart, query: str, doc: str) -> str:
-    docs = part.rows[query]["docs"]
-    return f"{part.name} {docs.index(doc) + 1}" if doc in docs else f"{part.name} not in its first {len(docs)}"
-
-
-def expected_row(move: Move, names: Sequence[str]) -> list[str]:
-    # Of a hit that a setting has not, and that nobody found relevant, the page does not carry the ranks in its parts.
-    lists = [
-        "" if (move.grade or 0) <= 0 and rank is None else text
-        for rank, text in zip(move.ranks, move.parts, strict=True)
-    ]
-    why = f"in both: {lists[0]}" if lists[0] and lists[0] == lists[1] else "\n".join(
-        f"{name}: {text}" for name, text in zip(names, lists, strict=True) if text
-    )  # fmt: skip
-    before, after = move.ranks
-    if before is None or after is None:
-        way = "new" if before is None else "gone"
-    else:
-        way = "same" if before == after else "↑ up" if after < before else "↓ down"
-    gain = [] if move.gain is None else [written(move.gain) if move.gain else ""]
-    grade = "unjudged" if move.grade is None else str(move.grade)
-    return [move.doc, grade, f"{before or '–'} → {after or '–'}", way, *gain, why]
-
-
-@pytest.mark.parametrize("pair", [("dense", "both"), ("varied", "both"), ("both", "dense")])
-def test_what_moved_is_what_the_stored_rankings_say(pair: tuple[str, str], look: Look, file: Path, fused: Path) -> None:
-    contest = input_of([str(fused)])
-    for query in asked():
-        side = expected(contest, pair, query["id"])
-        rows = [expected_row(move, pair) for move in side.moves if len(set(move.ranks)) > 1 or move.gain]
-        seen = look(file, f"#q={query['id']}&a={pair[0]}&b={pair[1]}")
-        found = shown_moves(seen)
-        assert [row[:-1] if len(row) == 6 or side.difference is None else row for row in sorted(found)] == [
-            row[:-1] if len(row) == 6 or side.difference is None else row for row in sorted(rows)
-        ]
-        whys = sorted(row[-1] for row in rows)
-        if any(whys):
-            assert sorted(row[-1] for row in found) == whys
-        text = seen.page.locator("#moved").inner_text()
-        assert ("Found by neither" in text) == bool(side.missed)
-        assert all(one in text for one in side.missed)
-        assert text.partition("Found by neither")[2].partition("\n")[0].count("(grade") == len(side.missed)
-        assert all(note in text for note in side.notes)
-
-
-def test_one_sentence_says_what_makes_most_of_a_difference(look: Look, file: Path, fused: Path) -> None:
-    contest = input_of([str(fused)])
-    sides = {query["id"]: expected(contest, ("dense", "both"), query["id"]) for query in asked()}
-    name, side = max(sides.items(), key=lambda one: abs(one[1].difference or 0.0))
-    assert side.difference
-    most = side.moves[0]
-    assert most.gain
-    seen = look(file, f"#q={name}&a=dense&b=both")
-    said = seen.page.locator("#moved p").first.inner_text()
-    assert said.startswith(f"ndcg@3 {written(side.difference)} from dense to both, most of it because ")
-    assert f"{most.doc} (grade {most.grade})" in said
-    assert written(most.gain) in said
+def test_what_moved_and_why_is_shown(look: Look, file: Path, golden: Callable[[str, str], None]) -> None:
+    pairs, names = [("dense", "both"), ("varied", "both"), ("both", "dense")], ("rye", "keep", "smooth", "missed")
+    places = [f"#q={name}&a={first}&b={second}" for first, second in pairs for name in names]
+    golden("page-moved", "\n".join(f"{place}\n{moved(look(file, place)).inner_text()}\n" for place in places))
 
 
 def test_passages_say_at_which_rank_they_were_found(look: Look, swept: Path) -> None:
@@ -281,20 +184,14 @@ def reordered(tmp_path: Path) -> Path:
     return scored_report(tmp_path / "scored", {"q": {"d03": 1, "d35": 2}}, runs).folder
 
 
-def moves(seen: Seen) -> dict[str, str]:
-    if (more := seen.page.locator("#moved > button")).is_visible():
-        more.click()
-    rows = [row.locator("td").all_inner_texts() for row in seen.page.locator("#moved tbody tr").all()]
-    return {doc: f"{ranks} {moved}" for doc, _, ranks, moved, *_ in rows}
-
-
 def listed(seen: Seen, side: int, doc: str) -> str:
     return seen.page.locator("#detail .lists > div").nth(side).locator("li", has_text=doc).inner_text()
 
 
 def test_a_hit_that_falls_out_of_the_list_has_its_rank(look: Look, reordered: Path, tmp_path: Path) -> None:
     seen = look(write_page(reordered, tmp_path / "page.html"), "#q=q&a=dense&b=other")
-    found = moves(seen)
+    rows = [row.locator("td").all_inner_texts() for row in moved(seen).locator("tbody tr").all()]
+    found = {doc: f"{ranks} {way}" for doc, _, ranks, way, *_ in rows}
     assert found["d03"] == "3 → 30 ↓ down"
     assert found["d40"] == "40 → 7 ↑ up"
     assert found["d35"] == "35 → 36 ↓ down"  # relevant, and below the list in both

@@ -32,7 +32,7 @@ def test_a_query_without_relevant_documents_is_left_out_or_counts_as_zero(
 ) -> None:
     graded = scenario(("a x", "a"), ("a x", {}), ("a x", {"a": 0, "x": -1})).graded()
     evaluation = evaluated("precision@2", graded, policy)["precision@2"]
-    assert (evaluation.mean.mean, evaluation.mean.n) == (pytest.approx(mean.mean, rel=1e-15), mean.n)
+    assert (evaluation.mean.mean, evaluation.mean.n) == pytest.approx((mean.mean, mean.n), rel=1e-15)
     assert [evaluation.of(index) for index in range(3)] == values
 
 

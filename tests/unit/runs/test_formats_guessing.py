@@ -107,8 +107,8 @@ REFUSED = [
     ("run", '{"queries": [{"id": 1}]}', "looks like the form 'labels'."),
     ("qrels", '[{"results": []}]', "looks like the form 'results'."),
     ("qrels", '{"query": "q", "docs": []}\n', "looks like the form 'rankings'."),
-    *(("run", content, f"has 3 columns, of which the last is no rank: '{value}'. Write query, document and score as TREC "
-       "(query Q0 document rank score tag) or JSONL; ranks that fall are read with --format msmarco.")
+    *(("run", content, f"has 3 columns, of which the last is no rank: '{value}'. Write query, document and score as "
+       "TREC (query Q0 document rank score tag) or JSONL; ranks that fall are read with --format msmarco.")
       for content, value in SCORED),
 ]  # fmt: skip
 

@@ -176,7 +176,7 @@ def test_every_fault_is_told_with_its_place(tmp_path: Path, name: str, content: 
     write_files(tmp_path, {name: content})
     read = read_qrels if name == "qrels.json" else read_runs
     with pytest.raises((RunFileError, LabelsError)) as caught:
-        read(tmp_path / name, form=name.rpartition(".")[2])
+        read(tmp_path / name, form="jsonl" if name == "a.jsonl" else "json")
     assert told(caught, tmp_path) == [message.replace("a.json:", f"{name}:") for message in messages]
 
 
