@@ -80,12 +80,8 @@ def test_where_an_endpoint_does_not_say_its_tokens_the_most_stays(tmp_path: Path
 SCRIPTS = {
     "English": ("how long does the kettle take ", 0.25),
     "Chinese": ("电池可以持续七天，充电需要两个小时。", 1.3),
-    "Japanese": ("バッテリーは七日間持続します。", 1.2),
-    "Korean": ("배터리는 칠 일 동안 지속됩니다. ", 1.2),
     "Thai": ("แบตเตอรี่ใช้งานได้เจ็ดวัน", 1.9),
-    "Hindi": ("बैटरी सात दिन चलती है। ", 1.7),
     "Arabic": ("تدوم البطارية سبعة أيام. ", 1.0),
-    "Russian": ("Батарея работает семь дней. ", 0.6),
     "emoji": ("\U0001f600\U0001f50b", 3.0),
 }
 """A text, and the tokens of a character in the tokenizers of a few years (cl100k and older)."""

@@ -15,18 +15,12 @@ QUERY, DOCUMENT = "[float(len(text)), 1.0]", "[float(len(text)), 2.0]"
 
 OBJECTS = {
     "a function": (f"def named(texts): return [{DOCUMENT} for text in texts]", False),
-    "an object that is called": (
-        f"class Model:\n def __call__(self, texts): return [{DOCUMENT} for text in texts]\nnamed = Model()", False),
     "encode": (
         f"class Model:\n def encode(self, texts): return [{DOCUMENT} for text in texts]\nnamed = Model()", False),
-    "embed": (f"class Model:\n def embed(self, texts): return [{DOCUMENT} for text in texts]\nnamed = Model()", False),
     "a class": (f"class named:\n def encode(self, texts): return [{DOCUMENT} for text in texts]", False),
     "LangChain": (
         f"class Model:\n def embed_documents(self, texts): return [{DOCUMENT} for text in texts]\n"
         f" def embed_query(self, text): return {QUERY}\nnamed = Model()", True),
-    "a class of LangChain": (
-        f"class named:\n def embed_documents(self, texts): return [{DOCUMENT} for text in texts]\n"
-        f" def embed_query(self, text): return {QUERY}", True),
     "LlamaIndex": (
         f"class Model:\n def get_text_embedding_batch(self, texts): return [{DOCUMENT} for text in texts]\n"
         f" def get_query_embedding(self, text): return {QUERY}\nnamed = Model()", True),

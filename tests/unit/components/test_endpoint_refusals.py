@@ -26,8 +26,6 @@ REFUSALS: dict[str, tuple[int, Any]] = {
         400,
         {"error": {"message": "filtered by the content policy", "code": "content_filter"}},
     ),
-    "OpenAI, length": (400, {"error": {"message": "maximum context length", "code": "context_length_exceeded"}}),
-    "Ollama": (400, {"error": {"message": "the input length exceeds the context length"}}),
     "vLLM": (400, {"object": "error", "message": "This model's maximum context length is 512 tokens.", "code": 400}),
     "TEI": (
         413,

@@ -70,26 +70,15 @@ def test_a_shipped_config_fits_the_schema_and_names_it(name: str, root: Path) ->
     assert (root / "configs" / modeline).resolve() == root / "schemas" / "config.schema.json"
 
 
-@pytest.mark.parametrize(
-    ("added", "where"),
-    [("sead: 1\n", "$"), ("seed: x\n", "$.seed"), ("seed: 1.5\n", "$.seed"), ("workspace: 3\n", "$.workspace"),
-     ("evaluators: {unit: spam}\n", "$.evaluators.unit"), ("evaluators: {graded: {k: [0]}}\n", "$.evaluators.graded.k"),
-     ("evaluators: {graded: {cut: 3}}\n", "$.evaluators.graded"), ("output: {dir: x}\n", "$.output")],
-)  # fmt: skip
-def test_what_the_loader_refuses_the_schema_marks(added: str, where: str, tmp_path: Path) -> None:
+WRONG = ["sead: 1", "seed: x", "seed: 1.5", "workspace: 3", "evaluators: {unit: spam}", "output: {dir: x}",
+         "evaluators: {graded: {k: [0]}}", "evaluators: {graded: {cut: 3}}"]  # fmt: skip
+PARTS = [("top_k: 3", "top_k: 0"), ("top_k: 3", "topk: 3"), ("  dense:", "  a b:"), ("{kind: exact}", "{kind: exakt}"),
+         ("{kind: exact}", "exact"), ("experiment: small\n", ""), ("experiment: small", "experiment: a/b")]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [*(f"{CONFIG}{line}\n" for line in WRONG), *(CONFIG.replace(*part) for part in PARTS)])
+def test_what_the_loader_refuses_the_schema_marks(text: str, tmp_path: Path) -> None:
     assert config_faults(CONFIG) == []
-    assert any(place.startswith(where) for place in config_faults(CONFIG + added))
-    with pytest.raises(InputError):
-        load_config(small_experiment(tmp_path, config=CONFIG + added))
-
-
-@pytest.mark.parametrize(
-    "replaced",
-    [("top_k: 3", "top_k: 0"), ("top_k: 3", "topk: 3"), ("  dense:", "  a b:"), ("{kind: exact}", "{kind: exakt}"),
-     ("{kind: exact}", "exact"), ("experiment: small\n", ""), ("experiment: small", "experiment: a/b")],
-)  # fmt: skip
-def test_what_the_loader_refuses_in_a_part_the_schema_marks(replaced: tuple[str, str], tmp_path: Path) -> None:
-    text = CONFIG.replace(*replaced)
     assert config_faults(text) != []
     with pytest.raises(InputError):
         load_config(small_experiment(tmp_path, config=text))

@@ -58,8 +58,6 @@ def faults_of(folder: Path, split: str = "test") -> list[str]:
         (HEADER + QRELS).replace("\n", "\r\n"),
         HEADER + "\n" + QRELS.replace("\n", "\n\n"),
         QRELS.replace("\t", " "),
-        QRELS.replace("\t", " \t "),
-        "query_id\tdoc_id\trelevance\n" + QRELS,
         HEADER + QRELS + "q2\td1\t2\n",
     ],
 )
@@ -202,8 +200,6 @@ def test_a_header_names_the_columns_in_any_order(folder: Path, content: str) -> 
         ("query-id\tname\tscore", "has no column for the document"),
         ("frage\tcorpus-id\tscore", "has no column for the query"),
         ("query-id\tqid\tscore", "the query may be any of the columns 'query-id', 'qid'"),
-        ("doc_id\tcorpus-id\tscore", "has no column for the query"),
-        ("frage\tdokument\tnote", "the grade 'note' must be a whole number. If this line is a header"),
         ("вопрос\tдокумент\tоценка", "the grade 'оценка' must be a whole number. If this line is a header"),
         ("query-id\tcorpus-id\tscore\tnote", "must be 4 fields, as the header has; found 3 fields"),
     ],
@@ -235,10 +231,7 @@ def test_an_empty_id_is_an_error(folder: Path, row: str) -> None:
         ("q1\td1\t1\nq1\td1\t1\n", 1),
         ("q1\td1\t1\nq1\td1\t1.0\nq1\td2\t1\nq1\td1\t1\n", 2),
         ("query-id\tcorpus-id\tscore\nq1\tдок\t1\nq2\tдок\t1\nq1\tдок\t1\n", 1),
-        ("q1\td1\t0\nq1\td1\t0\nq1\td1\t0\n", 2),
-        ("q1\td1\t-1\nq1\td1\t-1\n", 1),
         ("q1\td1\t1\nq1\td1\t2\n", None),
-        ("q1\td1\t1\nq2\td1\t1\nq1\td1\t0\n", None),
         ("q1\td1\t1\nq1\td1\t1\nq1\td1\t2\n", None),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,33 +28,6 @@ def cut_of(chunks: list[tuple[int, tuple[int, int]]], labels: list[tuple[int, Sp
         half = len(judgments) // 2
         queries = (Query("q1", "x", tuple(judgments[:half])), Query("q2", "x", tuple(judgments[half:])))
         return cut_passages(Chunks(library, Path(folder)), PromptQueries(queries))
-
-
-@pytest.mark.parametrize(
-    ("chunks", "label", "cut"),
-    [
-        ([(0, (0, 10)), (0, (10, 20))], (0, [(0, 10)]), 0),
-        ([(0, (0, 10)), (0, (10, 20))], (0, [(9, 11)]), 1),
-        ([(0, (0, 10)), (0, (10, 20))], (0, [(9, 11), (12, 14)]), 0),  # one whole place is enough
-        ([(0, (0, 10)), (0, (8, 20))], (0, [(8, 12)]), 0),  # whole in the overlap's second chunk
-        ([(0, (0, 10)), (0, (8, 20))], (0, [(7, 12)]), 1),
-        ([(0, (0, 30)), (0, (5, 10)), (0, (12, 14))], (0, [(11, 29)]), 0),  # a long chunk before short ones
-        ([(0, (12, 14)), (0, (0, 30))], (0, [(0, 30)]), 0),  # in any order
-        ([(0, (0, 30)), (1, (0, 5))], (1, [(2, 8)]), 1),  # a chunk of another document holds nothing
-        ([(0, (0, 5)), (2, (0, 30))], (1, [(2, 8)]), 1),
-        ([(0, (1, 30))], (0, [(0, 30)]), 1),
-        ([(0, (0, 29))], (0, [(0, 30)]), 1),
-        ([], (0, [(0, 1)]), 1),
-    ],
-)
-def test_a_passage_is_cut_where_no_chunk_holds_the_whole(
-    chunks: list[tuple[int, tuple[int, int]]], label: tuple[int, Spans], cut: int
-) -> None:
-    assert cut_of(chunks, [label]) == (cut, 1)
-
-
-def test_labels_without_passages_are_not_counted() -> None:
-    assert cut_of([(0, (0, 5))], [(0, []), (1, [])]) == (0, 0)
 
 
 spans = st.tuples(st.integers(0, 29), st.integers(1, 12)).map(lambda two: (two[0], min(two[0] + two[1], 30)))

@@ -35,25 +35,8 @@ def by_definition(one: str, other: str) -> float:
     return 2 * row[-1] / (len(first) + len(second)) if first or second else 1.0
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "score"),
-    [
-        ("abcd", "abcd", 1.0),
-        ("ab cd", "AB\nCD", 1.0),
-        ("abcd", "abxd", 0.75),
-        ("abcd", "abd", 6 / 7),
-        ("Straße", "STRASSE", 1.0),
-        ("abc", "xyz", 0.0),
-        ("abc", "", 0.0),
-    ],
-)
-def test_likeness_is_twice_the_common_subsequence_over_both_lengths(one: str, other: str, score: float) -> None:
-    assert likeness(one, other) == pytest.approx(score, abs=1e-12)
-    assert by_definition(one, other) == pytest.approx(score, abs=1e-12)
-
-
-@given(st.text("abc é", max_size=12), st.text("abc éE", max_size=12))
-def test_likeness_is_its_definition_whichever_comes_first(one: str, other: str) -> None:
+@given(st.text("abc éßS", max_size=12), st.text("abc éEsß", max_size=12))
+def test_likeness_is_twice_the_common_subsequence_over_both_lengths_whichever_comes_first(one: str, other: str) -> None:
     assert likeness(one, other) == pytest.approx(by_definition(one, other), abs=1e-12)
     assert likeness(one, other) == likeness(other, one)
 

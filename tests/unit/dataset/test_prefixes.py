@@ -50,7 +50,10 @@ def refused(chunks: Chunks, file: Path, rows: Sequence[Row]) -> list[str]:
 
 
 def test_a_row_names_its_chunk_and_its_prefix_is_normalised(chunks: Chunks, file: Path) -> None:
-    rows = [{"chunk": chunks.id(2), "prefix": " e\u0301\r\nx \n", "tokens": 4}, {"chunk": chunks.id(0), "prefix": " "}]
+    rows: list[Row] = [
+        {"chunk": chunks.id(2), "prefix": " e\u0301\r\nx \n", "tokens": 4},
+        {"chunk": chunks.id(0), "prefix": " "},
+    ]
     assert matched(chunks, file, rows) == ["", None, "\xe9\nx"]
 
 

@@ -104,24 +104,16 @@ def test_bytes_that_are_not_what_their_mark_says_are_refused() -> None:
 WESTERN = [
     "“café”, 5 €",
     "Drücken Sie für 5 s die Taste – „Weiter“",
-    "¿Qué pasa, señor?",
     "L’œuvre est déjà prête à 50 %",
-    "coração, não",
-    "Blåbærgrød på",
 ]
 OTHERS = [
     ("cp1251", "Через каждые две минуты нажмите"),
-    ("koi8-r", "Через каждые две минуты"),
     ("shift_jis", "ボタンを二分ごとに押す"),
     ("gb18030", "按下按钮"),
-    ("euc_kr", "버튼을 누르세요"),
     ("cp1253", "Πατήστε το κουμπί"),
-    ("cp1255", "לחץ על הכפתור"),
-    ("cp1256", "اضغط على الزر"),
     ("cp1254", "Düğmeye iki dakikada bir basın; şifreyi girin, ardından kapıyı açın"),
     ("cp1250", "Naciśnij przycisk, włącz urządzenie; zażółć gęślą jaźń"),
     ("cp1250", "Stiskněte tlačítko každé dvě minuty, příliš žluťoučký kůň"),
-    ("cp874", "กดปุ่ม"),
 ]
 
 

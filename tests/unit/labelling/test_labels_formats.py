@@ -29,6 +29,79 @@ def only(query: str, text: str, *labels: dict[str, Any], **more: Any) -> list[di
     return [{"id": query, "text": text, "relevant_docs": list(labels), **more}]
 
 
+def squad(*questions: dict[str, Any], context: str = LIGHTS) -> dict[str, Any]:
+    return {"version": "v2.0", "data": [{"title": "Lights", "paragraphs": [{"context": context, "qas": questions}]}]}
+
+
+def answered(answer: str, start: int, name: str = "s") -> dict[str, Any]:
+    return {"id": name, "question": "?", "answers": [{"text": answer, "answer_start": start}]}
+
+
+SECOND, FLAT = LIGHTS.index("ring means an"), " ".join(LIGHTS.split())
+IMPOSSIBLE = {"question": "?", "answers": [], "is_impossible": True}
+BY = {"model_name": "gpt-4", "type": "ai"}
+HUB = {"title": "Lights", "context": LIGHTS, "question": "?"}
+READ: dict[str, tuple[Any, str, list[dict[str, Any]], list[str]]] = {
+    "ids with and without a quote": (
+        {"queries": [{"id": "a", "text": "?", "tags": ["x"], "ordered": True,
+                      "relevant_docs": [{"doc": "hub/lights.md", "quote": RED, "relevance": 2},
+                                        {"doc": "faq.txt", "relevance": 0}]}]},
+        "kirchhoff",
+        only("a", "?", label("hub/lights.md", RED, 2), {"doc": "faq.txt", "relevance": 0}, tags=["x"], ordered=True),
+        ["exact", "document"],
+    ),
+    "pairs of LlamaIndex": (
+        {"queries": {"u-1": "white?", "u-2": "nothing?"}, "corpus": {"n-1": WHITE, "n-2": RED, "n-3": "not asked for"},
+         "relevant_docs": {"u-1": ["n-1", "n-2"]}, "mode": "text"},
+        "llamaindex",
+        [*only("u-1", "white?", label("hub/reset.md", WHITE), label("hub/lights.md", RED)), *only("u-2", "nothing?")],
+        ["exact", "exact"],
+    ),
+    "examples of LlamaIndex": (
+        {"examples": [
+            {"query": "white?", "query_by": BY, "reference_contexts": [WHITE], "reference_answer": "yes"},
+            {"query": "red?", "query_by": BY, "reference_contexts": None, "reference_answer": ""},
+        ]},
+        "llamaindex", [*only("q1", "white?", label("hub/reset.md", WHITE)), *only("q2", "red?")], ["exact"],
+    ),
+    "words that are in two documents, or twice in one": (
+        squad(answered("555", LIGHTS.index("555"), "s1"), answered("ring", SECOND, "s2")), "squad",
+        [*only("s1", "?", label("hub/lights.md", "555")),
+         *only("s2", "?", label("hub/lights.md", "ring", after=SECOND))],
+        ["exact", "exact"],
+    ),
+    "impossible questions": (
+        squad({"id": "s1", **IMPOSSIBLE},
+              {"id": "s2", "plausible_answers": [{"text": "ring", "answer_start": SECOND}], **IMPOSSIBLE}), "squad",
+        [*only("s1", "?", tags=["unanswerable"]), *only("s2", "?", tags=["unanswerable"])], [],
+    ),
+    "a paragraph whose white space was lost": (
+        squad(answered("ring", FLAT.index("ring means an")), context=FLAT), "squad",
+        only("s", "?", label("hub/lights.md", "ring", after=SECOND)), ["spacing"],
+    ),
+    "an answer before its paragraph": (
+        squad(answered("ring", -1)), "squad", only("s", "?", label("hub/lights.md", "ring")), ["moved"],
+    ),
+    "the hub's copy of SQuAD": (
+        lines([
+            {"id": "s", **HUB, "answers": {"text": ["red", "error", "red"],
+                                           "answer_start": [LIGHTS.index("red"), 3, LIGHTS.index("red")]}},
+            {"id": "t", **HUB, "answers": {"text": [], "answer_start": []}},
+        ]),
+        "squad", [*only("s", "?", label("hub/lights.md", "red")), *only("t", "?", tags=["unanswerable"])], ["exact"],
+    ),
+}  # fmt: skip
+"""The content of a file, its format, its labels, and how each was found."""
+
+
+@pytest.mark.parametrize("case", READ)
+def test_labels_of_another_tool_are_recognised_and_each_has_its_place(convert: Conversions, case: str) -> None:
+    content, form, rows, hows = READ[case]
+    assert convert.answer(content)["format"] == form
+    assert convert.rows(content) == rows
+    assert convert.hows(content) == hows
+
+
 # Kirchhoff's, which are ragtrial's own
 
 
@@ -40,16 +113,6 @@ def test_kirchhoffs_passages_become_documents_with_spans(convert: Conversions) -
     assert convert.answer(older)["format"] == "kirchhoff"
     assert convert.rows(older) == only("1", "white?", label("hub/reset.md", WHITE, 3), label("hub/lights.md", RED))
     assert json.loads(convert.target.read_text())["prompt"] == "{query} {contexts}"
-
-
-def test_a_doc_that_is_an_id_stays_one_and_its_quote_gets_a_span(convert: Conversions) -> None:
-    own = {"queries": [{"id": "a", "text": "?", "tags": ["x"], "ordered": True,
-                        "relevant_docs": [{"doc": "hub/lights.md", "quote": RED, "relevance": 2},
-                                          {"doc": "faq.txt", "relevance": 0}]}]}  # fmt: skip
-    assert convert.rows(own) == only(
-        "a", "?", label("hub/lights.md", RED, 2), {"doc": "faq.txt", "relevance": 0}, tags=["x"], ordered=True
-    )
-    assert convert.hows(own) == ["exact", "document"]
 
 
 def test_other_wordings_and_filters_of_a_query_are_kept(convert: Conversions) -> None:
@@ -69,33 +132,6 @@ def test_what_was_converted_converts_to_itself(convert: Conversions) -> None:
 
 
 # LlamaIndex
-
-
-def test_llamaindex_pairs_are_read_with_the_ids_of_their_questions(convert: Conversions) -> None:
-    pairs = {
-        "queries": {"u-1": "white?", "u-2": "nothing?"},
-        "corpus": {"n-1": WHITE, "n-2": RED, "n-3": "not asked for"},
-        "relevant_docs": {"u-1": ["n-1", "n-2"]},
-        "mode": "text",
-    }
-    assert convert.answer(pairs)["format"] == "llamaindex"
-    assert convert.rows(pairs) == [
-        *only("u-1", "white?", label("hub/reset.md", WHITE), label("hub/lights.md", RED)),
-        *only("u-2", "nothing?"),
-    ]
-
-
-def test_llamaindex_examples_are_read_and_numbered(convert: Conversions) -> None:
-    by = {"model_name": "gpt-4", "type": "ai"}
-    examples = [
-        {"query": "white?", "query_by": by, "reference_contexts": [WHITE], "reference_answer": "yes"},
-        {"query": "red?", "query_by": by, "reference_contexts": None, "reference_answer": ""},
-    ]
-    assert convert.answer({"examples": examples})["format"] == "llamaindex"
-    assert convert.rows({"examples": examples}) == [
-        *only("q1", "white?", label("hub/reset.md", WHITE)),
-        *only("q2", "red?"),
-    ]
 
 
 def test_llamaindex_pairs_without_partners_are_all_named(convert: Conversions) -> None:
@@ -158,41 +194,6 @@ def test_haystacks_lists_must_be_equally_long(convert: Conversions) -> None:
 # SQuAD
 
 
-def squad(*questions: dict[str, Any], context: str = LIGHTS) -> dict[str, Any]:
-    return {"version": "v2.0", "data": [{"title": "Lights", "paragraphs": [{"context": context, "qas": questions}]}]}
-
-
-def given(*answers: str, context: str = LIGHTS) -> list[dict[str, Any]]:
-    return [{"text": answer, "answer_start": context.index(answer)} for answer in answers]
-
-
-def test_an_answer_of_squad_is_its_own_characters_in_the_paragraph(convert: Conversions) -> None:
-    """555 is in two documents, and "ring" twice in this one: the paragraph and the offset say which is meant."""
-    second = LIGHTS.index("ring means an")
-    questions = squad(
-        {"id": "s1", "question": "phone?", "answers": given("555")},
-        {"id": "s2", "question": "what is red?", "answers": [{"text": "ring", "answer_start": second}]},
-    )
-    assert convert.answer(questions)["format"] == "squad"
-    assert convert.rows(questions) == [
-        *only("s1", "phone?", label("hub/lights.md", "555")),
-        *only("s2", "what is red?", label("hub/lights.md", "ring", after=second)),
-    ]
-    assert convert.hows(questions) == ["exact", "exact"]
-
-
-def test_a_question_that_squad_calls_impossible_has_no_answer(convert: Conversions) -> None:
-    questions = squad(
-        {"id": "s1", "question": "why?", "answers": [], "is_impossible": True},
-        {"id": "s2", "question": "how?", "answers": [], "plausible_answers": given("ring"), "is_impossible": True},
-    )
-    assert convert.rows(questions) == [
-        *only("s1", "why?", tags=["unanswerable"]),
-        *only("s2", "how?", tags=["unanswerable"]),
-    ]
-    assert convert.answer(questions)["without_answers"] == 0
-
-
 @pytest.mark.parametrize(
     ("answers", "kept", "notes"),
     [
@@ -212,21 +213,6 @@ def test_of_several_answers_the_most_frequent_counts_then_the_longest_then_the_f
     assert convert.answer(questions)["labels"][0]["notes"] == notes
 
 
-def test_an_answer_is_found_in_a_paragraph_whose_white_space_was_lost(convert: Conversions) -> None:
-    flat = " ".join(LIGHTS.split())
-    second = flat.index("ring means an")
-    questions = squad({"id": "s", "question": "?", "answers": [{"text": "ring", "answer_start": second}]}, context=flat)
-    assert convert.rows(questions) == only(
-        "s", "?", label("hub/lights.md", "ring", after=LIGHTS.index("ring means an"))
-    )
-    assert convert.hows(questions) == ["spacing"]
-
-
-def test_an_answer_before_the_beginning_of_its_paragraph_is_the_first_of_several(convert: Conversions) -> None:
-    before = squad({"id": "s", "question": "?", "answers": [{"text": "ring", "answer_start": -1}]})
-    assert convert.rows(before) == only("s", "?", label("hub/lights.md", "ring"))
-
-
 def test_an_answer_beside_its_offset_has_moved_and_one_outside_its_paragraph_is_lost(convert: Conversions) -> None:
     beside = squad({"id": "s", "question": "?", "answers": [{"text": "red", "answer_start": 3}]})
     assert convert.rows(beside) == only("s", "?", label("hub/lights.md", "red"))
@@ -237,20 +223,6 @@ def test_an_answer_beside_its_offset_has_moved_and_one_outside_its_paragraph_is_
         ":1:218: 'six months' of query 's' is not in any of the 4 documents "
         "(its context is in the documents, the answer is not in it)."
     )
-
-
-def test_the_hubs_copy_of_squad_is_read_too(convert: Conversions) -> None:
-    row = {"id": "s", "title": "Lights", "context": LIGHTS, "question": "?"}
-    whole = {
-        **row,
-        "answers": {"text": ["red", "error", "red"], "answer_start": [LIGHTS.index("red"), 3, LIGHTS.index("red")]},
-    }
-    none = {**row, "id": "t", "answers": {"text": [], "answer_start": []}}
-    assert convert.answer(lines([whole, none]))["format"] == "squad"
-    assert convert.rows(lines([whole, none])) == [
-        *only("s", "?", label("hub/lights.md", "red")),
-        *only("t", "?", tags=["unanswerable"]),
-    ]
 
 
 def test_an_answer_is_found_in_a_paragraph_with_the_title_in_front(convert: Conversions) -> None:

@@ -26,7 +26,6 @@ from scored_runs import scored_report
 from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]
-LABELS = {"q1": {"r": 1}, "q2": {"r": 1}}
 
 
 @pytest.fixture(autouse=True)
@@ -44,35 +43,44 @@ def chosen(pool: Pool) -> list[tuple[str, object]]:
     return [(queries[hit.row], hit.found) for hit in pool.unjudged if hit.weight > 1e-12]
 
 
-def weights(pool: Pool) -> list[float]:
-    return [hit.weight for hit in pool.unjudged if hit.weight > 1e-12]
-
-
 def report_of(folder: Path, metrics: str, runs: Mapping[str, Mapping[str, str]], **labels: Mapping[str, int]) -> Report:
-    return scored_report(folder, labels or LABELS, runs, "--metrics", metrics)
+    return scored_report(folder, labels or {"q1": {"r": 1}, "q2": {"r": 1}}, runs, "--metrics", metrics)
 
 
-def test_a_hit_that_both_settings_have_at_one_rank_is_of_no_use(tmp_path: Path) -> None:
-    report = report_of(tmp_path, "precision@2", {"a": {"q1": "x y", "q2": "r x"}, "b": {"q1": "x z", "q2": "r y"}})
-    pool = pool_of(report)
-    assert chosen(pool) == [("q1", "y"), ("q1", "z"), ("q2", "x"), ("q2", "y")]
-    assert len(pool.unjudged) == 5
+Runs = Mapping[str, Mapping[str, str]]
+WEIGHED: dict[str, tuple[str, Runs, dict[str, dict[str, int]], list[tuple[str, str, float]], int]] = {
+    "a hit that both have at one rank is of no use": (
+        "precision@2", {"a": {"q1": "x y", "q2": "r x"}, "b": {"q1": "x z", "q2": "r y"}}, {},
+        [("q1", "y", 0.5), ("q1", "z", 0.5), ("q2", "x", 0.5), ("q2", "y", 0.5)], 5,
+    ),
+    "the discount at its rank": (
+        "rbp(p=0.5)@3", {"a": {"q1": "x r y", "q2": "r n v"}, "b": {"q1": "r", "q2": "r n"}},
+        {"q1": {"r": 1}, "q2": {"r": 1, "n": 0}}, [("q1", "x", 1 / 2), ("q1", "y", 1 / 8), ("q2", "v", 1 / 8)], 3,
+    ),
+    "the difference of the discounts at two ranks": (
+        "dcg@3", {"a": {"q1": "x r y", "q2": "r"}, "b": {"q1": "r x y", "q2": "r"}}, {"q1": {"r": 2}, "q2": {"r": 1}},
+        [("q1", "x", 2 - 2 / np.log2(3))], 2,
+    ),
+    "one setting, for its score": (
+        "precision@2", {"a": {"q1": "x y", "q2": "r y"}}, {},
+        [("q1", "x", 0.5), ("q1", "y", 0.5), ("q2", "y", 0.5)], 3,
+    ),
+    "a query outside the mean": (
+        "precision@1", {"a": {"q1": "x", "q2": "y"}, "b": {"q1": "y", "q2": "z"}}, {"q1": {"r": 1}, "q2": {"n": 0}},
+        [("q1", "x", 1.0), ("q1", "y", 1.0)], 2,
+    ),
+}  # fmt: skip
+"""The metric, runs and labels; the hits that a label of could move a difference, with their weights; all unjudged."""
 
 
-def test_what_weighs_most_comes_first_by_the_discount_at_its_rank(tmp_path: Path) -> None:
-    """The first query has the higher ranks open, the second the lower."""
-    report = report_of(tmp_path, "rbp(p=0.5)@3", {"a": {"q1": "x r y", "q2": "r n v"}, "b": {"q1": "r", "q2": "r n"}},
-                       q1={"r": 1}, q2={"r": 1, "n": 0})  # fmt: skip
-    pool = pool_of(report)
-    assert chosen(pool) == [("q1", "x"), ("q1", "y"), ("q2", "v")]
-    assert weights(pool) == pytest.approx([1 / 2, 1 / 8, 1 / 8])
-
-
-def test_a_hit_that_two_settings_have_at_two_ranks_weighs_the_difference_of_the_discounts(tmp_path: Path) -> None:
-    runs = {"a": {"q1": "x r y", "q2": "r"}, "b": {"q1": "r x y", "q2": "r"}}
-    pool = pool_of(report_of(tmp_path, "dcg@3", runs, q1={"r": 2}, q2={"r": 1}))
-    assert chosen(pool) == [("q1", "x")]
-    assert weights(pool) == pytest.approx([2 - 2 / np.log2(3)])
+@pytest.mark.parametrize("case", WEIGHED)
+def test_what_weighs_most_comes_first(tmp_path: Path, case: str) -> None:
+    metric, runs, labels, weighed, unjudged = WEIGHED[case]
+    pool = pool_of(report_of(tmp_path, metric, runs, **labels))
+    assert chosen(pool) == [(query, name) for query, name, _ in weighed]
+    weights = [hit.weight for hit in pool.unjudged if hit.weight > 1e-12]
+    assert weights == pytest.approx([weight for _, _, weight in weighed])
+    assert len(pool.unjudged) == unjudged
 
 
 def test_the_pairs_are_those_with_the_best_setting_or_with_the_baseline(tmp_path: Path) -> None:
@@ -103,19 +111,6 @@ def test_only_what_stands_among_the_first_of_any_setting_is_taken(tmp_path: Path
         pool = pool_of(report, depth)
         assert sorted(chosen(pool)) == found
         assert len(pool.unjudged) == len(found)
-
-
-def test_one_setting_alone_is_pooled_for_its_score(tmp_path: Path) -> None:
-    pool = pool_of(report_of(tmp_path, "precision@2", {"a": {"q1": "x y", "q2": "r y"}}))
-    assert chosen(pool) == [("q1", "x"), ("q1", "y"), ("q2", "y")]
-    assert weights(pool) == [0.5, 0.5, 0.5]
-
-
-def test_queries_outside_the_mean_are_not_pooled(tmp_path: Path) -> None:
-    runs = {"a": {"q1": "x", "q2": "y"}, "b": {"q1": "y", "q2": "z"}}
-    pool = pool_of(report_of(tmp_path, "precision@1", runs, q1={"r": 1}, q2={"n": 0}))
-    assert chosen(pool) == [("q1", "x"), ("q1", "y")]
-    assert len(pool.unjudged) == 2
 
 
 def test_rankings_that_do_not_give_the_scores_are_refused(tmp_path: Path) -> None:
