@@ -158,16 +158,13 @@ PASSAGES = {
         {
             "id": "q1",
             "text": "x",
-            "relevant_docs": [
-                {"doc": "returns.md", "quote": "Return any item"},
-                {"doc": "returns.md", "quote": "RETURN ANY\nitem within", "start": 0, "end": 9},
-                {"doc": "returns.md", "quote": "Return", "text_hash": "0123456789abcdef"},
-                {"doc": "warranty.md", "start": 12, "end": 49},
-                {"doc": "shipping.txt", "quote": "two\ndays"},
-            ],
+            "relevant_docs": [{"doc": "returns.md", "quote": "Return any item"},
+             {"doc": "returns.md", "quote": "RETURN ANY\nitem within", "start": 0, "end": 9},
+             {"doc": "returns.md", "quote": "Return", "text_hash": "0123456789abcdef"},
+             {"doc": "warranty.md", "start": 12, "end": 49}, {"doc": "shipping.txt", "quote": "two\ndays"}],
         }
     ]
-}
+}  # fmt: skip
 
 
 def test_validate_says_how_passages_were_found_and_cut(tmp_path: Path, capsys: Capture, golden: Golden) -> None:

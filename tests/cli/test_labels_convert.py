@@ -54,10 +54,8 @@ def test_each_label_is_told_with_how_it_was_resolved(convert: Conversions) -> No
     assert answer["labels"][4] == {
         "query": "q", "line": None, "at": "queries[0].relevant_docs[4]",
         "how": "several", "match": "exact", "score": 1.0,
-        "places": [
-            {"doc": "hub/reset.md", "start": 17, "end": 49},
-            {"doc": "hub/reset.md", "start": 139, "end": 171},
-        ],
+        "places": [{"doc": "hub/reset.md", "start": 17, "end": 49},
+         {"doc": "hub/reset.md", "start": 139, "end": 171}],
         "notes": [], "text": TWICE,
     }  # fmt: skip
 
@@ -217,34 +215,20 @@ def test_a_table_with_other_columns_names_those_it_needs(convert: Conversions) -
         ),
         (
             lines([{"quote": RED, "tags": [1]}, {"question": "?"}, {"question": ["?"], "doc": "f", "start": 1.5}]),
-            [
-                ":1: question is missing; it is required.",
-                ":1: tags[0] is 1; it must be a text (put it in quotes).",
-                f":2: the row must have one of {PASSAGES}; it has question.",
-                ":3: question is a list; it must be a text (put it in quotes).",
-                ":3: start is 1.5; it must be a whole number.",
-            ],
+            [":1: question is missing; it is required.", ":1: tags[0] is 1; it must be a text (put it in quotes).",
+             f":2: the row must have one of {PASSAGES}; it has question.",
+             ":3: question is a list; it must be a text (put it in quotes).",
+             ":3: start is 1.5; it must be a whole number."],
         ),
-        (
-            "question,references\n?,[1]\n?,{}\n?,[\n",
-            [
-                ":2: references is 1; it must be a mapping of keys to values.",
-                ":3: references is a mapping; it must be a list.",
-                ":4: references is '['; it must be a list.",
-            ],
-        ),
-        (
-            {"queries": [{"id": 1, "text": "?", "relevant_docs": []}, {"id": "1", "text": "!", "relevant_docs": []}]},
-            [":1:59: queries[1] has the id '1', which queries[0] has already."],
-        ),
-        (
-            lines([{"id": "a", "question": "?", "quote": RED}, {"id": "a", "question": "!", "quote": RED}]),
-            [":2: the row has the id 'a', which line 1 has already."],
-        ),
-        (
-            lines([{"question": "?", "context": "x", "answers": {"text": ["x", "y"], "answer_start": [0]}}]),
-            [":1: answers: it has 2 texts and 1 first characters."],
-        ),
+        ("question,references\n?,[1]\n?,{}\n?,[\n",
+         [":2: references is 1; it must be a mapping of keys to values.",
+         ":3: references is a mapping; it must be a list.", ":4: references is '['; it must be a list."]),
+        ({"queries": [{"id": 1, "text": "?", "relevant_docs": []}, {"id": "1", "text": "!", "relevant_docs": []}]},
+         [":1:59: queries[1] has the id '1', which queries[0] has already."]),
+        (lines([{"id": "a", "question": "?", "quote": RED}, {"id": "a", "question": "!", "quote": RED}]),
+         [":2: the row has the id 'a', which line 1 has already."]),
+        (lines([{"question": "?", "context": "x", "answers": {"text": ["x", "y"], "answer_start": [0]}}]),
+         [":1: answers: it has 2 texts and 1 first characters."]),
     ],
 )  # fmt: skip
 def test_all_faults_of_a_file_are_told_at_once(convert: Conversions, content: object, faults: list[str]) -> None:

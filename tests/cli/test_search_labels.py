@@ -41,10 +41,8 @@ def test_graded_hits_become_a_new_query_with_judgments(tmp_path: Path, capsys: C
     )
     assert labels() == [
         *LABELS["queries"],
-        {
-            "id": "how-many-days-do-parcels-take", "text": TEXT, "tags": ["new"],
-            "relevant_docs": [{"doc": documents[0], "relevance": 3}, {"doc": documents[2], "relevance": 0}],
-        },
+        {"id": "how-many-days-do-parcels-take", "text": TEXT, "tags": ["new"],
+         "relevant_docs": [{"doc": documents[0], "relevance": 3}, {"doc": documents[2], "relevance": 0}]},
     ]  # fmt: skip
     rows = [json.loads(line) for line in Path("prompt_queries.history.jsonl").read_text().splitlines()]
     assert [(row["who"], row["action"]) for row in rows] == [("ada", "query"), ("ada", "add"), ("ada", "add")]

@@ -58,10 +58,8 @@ _USED = ("graph", *_LOSSY)
 
 PAGES = {
     "milvus": Page(MilvusStore, get_args(get_args(MilvusIndexKind)[0]), "", _none, _USED, _LOSSY),
-    "qdrant": Page(
-        QdrantStore, (QdrantHnswIndex, FlatIndex), "QDRANT_URL", qdrant_double, ("graph", "starved", "product"),
-        ("starved",), "usual",
-    ),
+    "qdrant": Page(QdrantStore, (QdrantHnswIndex, FlatIndex), "QDRANT_URL", qdrant_double,
+     ("graph", "starved", "product"), ("starved",), "usual"),
     "pgvector": Page(
         PgvectorStore, get_args(get_args(PgvectorIndexOptions)[0]), "PGVECTOR_URL", _postgres, _USED, _LOSSY, "usual"
     ),

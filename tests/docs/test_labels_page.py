@@ -28,36 +28,18 @@ def block(language: str) -> str:
 FILES: dict[str, tuple[str, Any]] = {
     "chunks.json": ("kirchhoff", block("json")),
     "prompts_queries.json": ("kirchhoff", block("json")),
-    "pairs.json": (
-        "llamaindex",
-        {"queries": {"a": "?"}, "corpus": {"n": WHITE}, "relevant_docs": {"a": ["n"]}, "mode": "text"},
-    ),
+    "pairs.json": ("llamaindex",
+     {"queries": {"a": "?"}, "corpus": {"n": WHITE}, "relevant_docs": {"a": ["n"]}, "mode": "text"}),
     "rag_dataset.json": ("llamaindex", {"examples": [{"query": "?", "reference_contexts": [WHITE]}]}),
-    "haystack.jsonl": (
-        "haystack",
-        lines([{"question": "?", "ground_truth_documents": [Document(content=WHITE).to_dict()]}]),
-    ),
-    "dev-v2.0.json": (
-        "squad",
-        {
-            "data": [
-                {
-                    "paragraphs": [
-                        {
-                            "context": LIGHTS,
-                            "qas": [{"id": "s", "question": "?", "answers": [{"text": RED, "answer_start": 37}]}],
-                        }
-                    ]
-                }
-            ]
-        },
-    ),
-    "questions_df.csv": (
-        "chunking-evaluation",
-        'question,references,corpus_id\n?,"[{""content"": ""' + TWICE + '"", ""start_index"": 17}]",reset\n',
-    ),
+    "haystack.jsonl": ("haystack",
+     lines([{"question": "?", "ground_truth_documents": [Document(content=WHITE).to_dict()]}])),
+    "dev-v2.0.json": ("squad",
+     {"data": [{"paragraphs": [{"context": LIGHTS,
+     "qas": [{"id": "s", "question": "?", "answers": [{"text": RED, "answer_start": 37}]}]}]}]}),
+    "questions_df.csv": ("chunking-evaluation",
+     'question,references,corpus_id\n?,"[{""content"": ""' + TWICE + '"", ""start_index"": 17}]",reset\n'),
     "labels.csv": ("rows", f"question,answer\n?,{RED}\n"),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

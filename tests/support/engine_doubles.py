@@ -68,26 +68,14 @@ def _pinecone(rows: Sequence[tuple[Mapping[str, Any], float]]) -> Any:
 
 
 ENGINES: Mapping[str, tuple[Any, str, Mapping[str, str], Mapping[str, str]]] = {
-    "elasticsearch": (
-        _search,
-        "/docs/_search?allow_partial_search_results=false",
-        {"Authorization": f"ApiKey {SECRET}"},
-        {"ELASTICSEARCH_URL": "", "ELASTICSEARCH_API_KEY": SECRET},
-    ),
-    "opensearch": (
-        _search,
-        "/docs/_search?allow_partial_search_results=false",
-        {"Authorization": f"Basic {_BASIC}"},
-        {"OPENSEARCH_URL": "", "OPENSEARCH_USER": "me", "OPENSEARCH_PASSWORD": SECRET},
-    ),
-    "weaviate": (
-        _weaviate, "/v1/graphql", {"Authorization": f"Bearer {SECRET}"},
-        {"WEAVIATE_URL": "", "WEAVIATE_API_KEY": SECRET},
-    ),
-    "pinecone": (
-        _pinecone, "/query", {"Api-Key": SECRET, "X-Pinecone-Api-Version": "2026-07"},
-        {"PINECONE_INDEX_HOST": "", "PINECONE_API_KEY": SECRET},
-    ),
+    "elasticsearch": (_search, "/docs/_search?allow_partial_search_results=false",
+     {"Authorization": f"ApiKey {SECRET}"}, {"ELASTICSEARCH_URL": "", "ELASTICSEARCH_API_KEY": SECRET}),
+    "opensearch": (_search, "/docs/_search?allow_partial_search_results=false", {"Authorization": f"Basic {_BASIC}"},
+     {"OPENSEARCH_URL": "", "OPENSEARCH_USER": "me", "OPENSEARCH_PASSWORD": SECRET}),
+    "weaviate": (_weaviate, "/v1/graphql", {"Authorization": f"Bearer {SECRET}"},
+     {"WEAVIATE_URL": "", "WEAVIATE_API_KEY": SECRET}),
+    "pinecone": (_pinecone, "/query", {"Api-Key": SECRET, "X-Pinecone-Api-Version": "2026-07"},
+     {"PINECONE_INDEX_HOST": "", "PINECONE_API_KEY": SECRET}),
 }  # fmt: skip
 """By engine: what answers, the path, the headers, and the variables that reach it; an empty one becomes its address."""
 

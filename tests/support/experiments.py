@@ -67,25 +67,15 @@ DOCUMENTS: dict[str, str] = {
 }
 
 QUERIES: list[dict[str, Any]] = [
-    {
-        "id": "rye",
-        "text": "How long do I bake rye bread?",
-        "relevant_docs": [{"doc": "bread/rye.md", "relevance": 2}, {"doc": "bread/rolls.md", "relevance": 1}],
-        "tags": ["bread"],
-    },
-    {
-        "id": "keep",
-        "text": "How many days does soup keep in the fridge?",
-        "relevant_docs": [{"doc": "storage.txt", "relevance": 3}, {"doc": "soup/leek.md", "relevance": 0}],
-    },
-    {
-        "id": "smooth",
-        "text": "Which soup is blended until it is smooth?",
-        "relevant_docs": [{"doc": "soup/tomato.md"}, {"doc": "soup/leek.md"}],
-        "ordered": True,
-    },
+    {"id": "rye", "text": "How long do I bake rye bread?",
+     "relevant_docs": [{"doc": "bread/rye.md", "relevance": 2}, {"doc": "bread/rolls.md", "relevance": 1}],
+     "tags": ["bread"]},
+    {"id": "keep", "text": "How many days does soup keep in the fridge?",
+     "relevant_docs": [{"doc": "storage.txt", "relevance": 3}, {"doc": "soup/leek.md", "relevance": 0}]},
+    {"id": "smooth", "text": "Which soup is blended until it is smooth?",
+     "relevant_docs": [{"doc": "soup/tomato.md"}, {"doc": "soup/leek.md"}], "ordered": True},
     {"id": "coffee", "text": "Where do you grow coffee?", "relevant_docs": []},
-]
+]  # fmt: skip
 
 
 STAGES = ("documents", "chunks", "lengths", "embeddings", "indexes", "rankings", "latency", "reach")

@@ -139,27 +139,10 @@ READERS: Mapping[str, Reader] = {
         {
             "rows.csv": b'Question,Answer\nHow long?,Six months\n"Who, pays?",You do\n',
             "rows.jsonl": _text(QUESTION, QUESTION),
-            "squad.json": _text(
-                {
-                    "data": [
-                        {
-                            "title": "faq",
-                            "paragraphs": [
-                                {
-                                    "context": FOREIGN["faq.txt"],
-                                    "qas": [
-                                        {
-                                            "id": "1",
-                                            "question": "How long?",
-                                            "answers": [{"text": "Six months", "answer_start": 26}],
-                                        }
-                                    ],
-                                }
-                            ],
-                        }
-                    ]
-                }
-            ),
+            "squad.json": _text({"data": [{"title": "faq",
+             "paragraphs": [{"context": FOREIGN["faq.txt"],
+             "qas": [{"id": "1", "question": "How long?",
+             "answers": [{"text": "Six months", "answer_start": 26}]}]}]}]}),
             "llamaindex.json": _text(
                 {"queries": {"1": "How long?"}, "corpus": {"n": "Six months."}, "relevant_docs": {"1": ["n"]}}
             ),
@@ -179,23 +162,11 @@ READERS: Mapping[str, Reader] = {
         },
         _all_documents,
     ),
-    "runs": of(
-        {
-            "run.trec": RUN.encode(),
-            "run.txt.gz": gzip.compress(RUN.encode(), mtime=0),
-            "run.json": _text({"q1": {"d1": 2.5, "d2": 1e-3}}),
-            "run.jsonl": _text({"query": "q1", "document": "d1", "score": 2.5}),
-        },
-        read_runs,
-    ),
-    "qrels": of(
-        {
-            "qrels.txt": QRELS.encode(),
-            "qrels.tsv": b"query-id\tcorpus-id\tscore\nq1\td1\t1\n",
-            "qrels.json": _text({"q1": {"d1": 1, "d2": 0}}),
-        },
-        read_qrels,
-    ),
+    "runs": of({"run.trec": RUN.encode(), "run.txt.gz": gzip.compress(RUN.encode(), mtime=0),
+     "run.json": _text({"q1": {"d1": 2.5, "d2": 1e-3}}),
+     "run.jsonl": _text({"query": "q1", "document": "d1", "score": 2.5})}, read_runs),
+    "qrels": of({"qrels.txt": QRELS.encode(), "qrels.tsv": b"query-id\tcorpus-id\tscore\nq1\td1\t1\n",
+     "qrels.json": _text({"q1": {"d1": 1, "d2": 0}})}, read_qrels),
     "results": of({"results.json": _text(RESULTS)}, read_results),
     "reports": Reader(_report, _whole_report),
     "worklists": Reader(_worklist, read_worklist),
@@ -206,4 +177,4 @@ READERS: Mapping[str, Reader] = {
     "prefixes": of({"prefixes.jsonl": _text({"doc": "d1", "chunk": "0a1b", "prefix": "About"})}, read_prefixes),
     "foreign JSON": of({"reply.json": _text({"data": [{"embedding": [0.5, -1e-3], "index": 0}]})}, _foreign_json),
     "stop words": of({"words.txt": b"the\nof\n# more\nand\n"}, read_stop_words),
-}
+}  # fmt: skip

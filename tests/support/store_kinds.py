@@ -98,26 +98,18 @@ KINDS: dict[str, StoreKind] = {
     "exact": StoreKind("exact", {}),
     "chroma": StoreKind("chroma", _EXHAUSTIVE_CHROMA, starved=_STARVED_CHROMA, wide=_WIDE_CHROMA),
     "chroma-server": StoreKind("chroma", _EXHAUSTIVE_CHROMA, _chroma, starved=_STARVED_CHROMA, wide=_WIDE_CHROMA),
-    "faiss": StoreKind(
-        "faiss",
-        {"factory": "Flat"},
-        starved={"factory": "HNSW4", "ef_construction": 10, "ef_search": 1},
-        wide={"ef_search": 400},
-    ),
+    "faiss": StoreKind("faiss", {"factory": "Flat"},
+     starved={"factory": "HNSW4", "ef_construction": 10, "ef_search": 1}, wide={"ef_search": 400}),
     "milvus": StoreKind("milvus", _FLAT, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS),
     "milvus-server": StoreKind("milvus", _FLAT, milvus_server, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS),
     "qdrant": StoreKind(
         "qdrant", _FLAT, starved={"index": _STARVED_QDRANT}, wide={"index": {**_STARVED_QDRANT, "ef_search": 400}}
     ),
     "qdrant-server": StoreKind("qdrant", _FLAT, _qdrant),
-    "pgvector": StoreKind(
-        "pgvector",
-        _FLAT,
-        _postgres,
-        starved={"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 10}, "enable_seqscan": False},
-        wide={"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 400}},
-    ),
-}
+    "pgvector": StoreKind("pgvector", _FLAT, _postgres,
+     starved={"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 10}, "enable_seqscan": False},
+     wide={"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 400}}),
+}  # fmt: skip
 """By a name for tests. Every kind that is registered is here, in each place where it can be."""
 
 

@@ -209,10 +209,8 @@ def explained(tmp_path: Path, tiny_model: Path, sparse_model: Path, late_model: 
             "dense": {"kind": "dense", "top_k": 3},
             "sparse": {"kind": "sparse", "model": str(sparse_model), **tokens},
             "late": {"kind": "late", "model": str(late_model), **tokens},
-            "wide": {
-                "kind": "expand", "inputs": "dense", "top_k": 3, "templates": ["<b>text</b> on {query}"],
-                "endpoint": {"model": "writer", "base_url": double.url},
-            },
+            "wide": {"kind": "expand", "inputs": "dense", "top_k": 3, "templates": ["<b>text</b> on {query}"],
+             "endpoint": {"model": "writer", "base_url": double.url}},
         }  # fmt: skip
         embedder = {"kind": "sentence-transformer", "model": str(tiny_model), "device": "cpu"}
         experiment = write_experiment(tmp_path, DOCUMENTS, QUERIES, retrievers=entries, embedder=embedder)

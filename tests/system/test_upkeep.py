@@ -288,12 +288,10 @@ def test_the_workspace_is_the_one_of_the_environment_else_of_the_folder_else_of_
     [
         ([], "say what may go: --unused, --older-than AGE, --experiment NAME, --latency, or several of them."),
         (["--older-than", "soon"], "'soon' is no age; write hours, days or weeks like 12h, 30d, 4w."),
-        (
-            ["--experiment", "kichen"],
-            "no experiment 'kichen' has used {workspace}. Did you mean 'kitchen'? It has: kitchen.",
-        ),
+        (["--experiment", "kichen"],
+         "no experiment 'kichen' has used {workspace}. Did you mean 'kitchen'? It has: kitchen."),
     ],
-)
+)  # fmt: skip
 def test_an_unclear_removal_is_refused(
     experiment: Experiment, capsys: Capture, arguments: list[str], told: str
 ) -> None:

@@ -322,12 +322,10 @@ def test_compare_is_the_same_for_reports_in_memory_and_on_disk(here: Path) -> No
     [
         ({"margin": math.nan}, "margin is nan; it must be a number from 0 on."),
         ({"confidence": 95}, "confidence is 95; it must be from 0.5 to 0.9999."),
-        (
-            {"flips": 9998, "confidence": 0.9999},
-            "flips is 9998; it must be at least 9,999, so that a difference can be shown.",
-        ),
+        ({"flips": 9998, "confidence": 0.9999},
+         "flips is 9998; it must be at least 9,999, so that a difference can be shown."),
     ],
-)
+)  # fmt: skip
 def test_numbers_out_of_range_are_refused(asked: dict[str, float], message: str) -> None:
     with pytest.raises(ComparisonError) as caught:
         compare(report_of({"a": [0.5], "b": [1.0]}), **asked)  # type: ignore[arg-type]

@@ -173,11 +173,9 @@ def test_equal_parts_that_are_looked_at_equally_deep_are_kept_once(hybrid: Repor
 def test_what_was_asked_in_other_words_is_not_kept_and_that_is_said(hybrid: Report) -> None:
     assert parts_of(hybrid, "worded") == (
         {},
-        [
-            "worded: fuses what dense finds for several wordings of the question (rrf).",
-            "worded: dense was asked other wordings of the question; what it found for them is not kept.",
-        ],
-    )
+        ["worded: fuses what dense finds for several wordings of the question (rrf).",
+         "worded: dense was asked other wordings of the question; what it found for them is not kept."],
+    )  # fmt: skip
 
 
 def test_a_part_that_is_not_kept_has_the_ranking_of_the_equal_setting_whatever_a_sweep_calls_it(tmp_path: Path) -> None:

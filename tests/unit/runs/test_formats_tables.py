@@ -149,24 +149,13 @@ def test_columns_that_are_named_need_no_usual_name() -> None:
 
 
 COLUMN_FAULTS: list[tuple[dict[str, list[Any]], dict[str, str] | None, list[str]]] = [
-    (
-        {"qid": [1], "docid": [1], "docno": ["d"], "score": [1]},
-        None,
-        ["the document may be any of the columns 'docid', 'docno'; say which: document=docid."],
-    ),
-    (
-        {"docno": ["d"], "text": ["x"]},
-        None,
-        [
-            "has no column for the query; it has: 'docno', 'text'. Say which it is: query=NAME.",
-            "has no column for the score or the rank; it has: 'docno', 'text'. Say which it is: rank=NAME.",
-        ],
-    ),
-    (
-        {"qid": [1], "docid": ["d"], "sim": [1], "score": [1]},
-        None,
-        ["the score may be any of the columns 'sim', 'score'; say which: score=sim."],
-    ),
+    ({"qid": [1], "docid": [1], "docno": ["d"], "score": [1]}, None,
+     ["the document may be any of the columns 'docid', 'docno'; say which: document=docid."]),
+    ({"docno": ["d"], "text": ["x"]}, None,
+     ["has no column for the query; it has: 'docno', 'text'. Say which it is: query=NAME.",
+     "has no column for the score or the rank; it has: 'docno', 'text'. Say which it is: rank=NAME."]),
+    ({"qid": [1], "docid": ["d"], "sim": [1], "score": [1]}, None,
+     ["the score may be any of the columns 'sim', 'score'; say which: score=sim."]),
     (
         {"qid": [1], "docid": ["d"], "score": [1]},
         {"documnt": "docid", "query": "quid"},
@@ -176,7 +165,7 @@ COLUMN_FAULTS: list[tuple[dict[str, list[Any]], dict[str, str] | None, list[str]
             "'score'.",
         ],
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("columns", "given_names", "messages"), COLUMN_FAULTS)

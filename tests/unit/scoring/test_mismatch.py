@@ -22,10 +22,8 @@ TEN = tuple(f"q{number}" for number in range(10))
             "bm25: 500 of 2,000 judged queries are missing in the run; they score 0 and are counted: "
             f"{', '.join(TEN)}, and 490 more.",
         }),
-        (3, 0, (), 2, ("q8", "q9"), {
-            "queries-not-judged":
-            "bm25: queries of the run without judgments are left out, 2 in number: q8, q9.",
-        }),
+        (3, 0, (), 2, ("q8", "q9"),
+         {"queries-not-judged": "bm25: queries of the run without judgments are left out, 2 in number: q8, q9."}),
         (4, 2, ("a", "b"), 0, (), {"queries-not-retrieved": None}),  # half is not fewer than half
         (4, 3, ("q2", "q3", "q4"), 0, (), {
             "queries-not-retrieved": None,
