@@ -13,11 +13,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest, file_digest, files_digest
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ConfigError, ModelNotFoundError, listed
+from ragtrial.options import ModelName, Options
 
 logger = logging.getLogger(__name__)
 
@@ -323,6 +326,38 @@ class ModelLayout:
                     f"sentence-transformer embedder as {task}_prefix, or name it {task!r} in the model's "
                     "config_sentence_transformers.json."
                 )
+
+
+class LocalModel(Options):
+    """A model of the sentence-transformers library on this machine."""
+
+    model: ModelName
+    """The model's name on the hub, or the path of a local folder."""
+
+    revision: str | None = None
+    """A branch, tag or commit of the hub's repository."""
+
+    device: str | None = None
+    """cpu, cuda, mps, ... (default: the best available)."""
+
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """The number format of the model; bfloat16 is faster on recent machines, with slightly different results."""
+
+    batch_size: Annotated[int, Field(ge=1)] = 16
+    """How many texts the model gets at once; affects speed and memory, and at most the last bits of scores."""
+
+    max_length: Annotated[int, Field(ge=1)] | None = None
+    """The maximum number of tokens to read from a text (default: the limit that the model declares)."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the model's files are. Raises ModelNotFoundError."""
+        return find_model(self.model, self.revision)
+
+    @property
+    def layout(self) -> ModelLayout:
+        """The modules of the model."""
+        return ModelLayout(self.folder)
 
 
 def read_json(path: Path) -> Any:

@@ -16,6 +16,7 @@ from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.batching import TextList
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.backends import LIBRARIES
+from ragtrial.components.embedders.model_files import LocalModel
 from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext, Texts
 from ragtrial.components.refiners import rerankers
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner, reordered
@@ -32,7 +33,7 @@ from ragtrial.records import Question, ReportWarning
 
 
 @REFINERS.register("rerank")
-class Rerank(SingleInputRefiner):
+class Rerank(LocalModel, SingleInputRefiner):
     """The candidates of another retriever in the order in which a cross-encoder scores them with the question.
 
     A cross-encoder of the sentence-transformers library reads the question and a text together and gives one score,
@@ -54,15 +55,6 @@ class Rerank(SingleInputRefiner):
     model: ModelName = "cross-encoder/ms-marco-MiniLM-L6-v2"
     """A cross-encoder with one score per pair: a name on the hub, or the path of a local folder."""
 
-    revision: str | None = None
-    """A branch, tag or commit of the hub's repository."""
-
-    device: str | None = None
-    """cpu, cuda, mps, ... (default: the best available)."""
-
-    precision: rerankers.Precision = "float32"
-    """The number format of the model; bfloat16 is faster on recent machines, with slightly different results."""
-
     batch_size: Annotated[int, Field(ge=1)] = 32
     """How many pairs the model gets at once; affects speed and memory, and at most the last bits of scores."""
 
@@ -81,7 +73,7 @@ class Rerank(SingleInputRefiner):
         if self.endpoint is None:
             return self
         defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        chosen = {name: getattr(self, name) for name in rerankers.LOCAL}
+        chosen = {name: getattr(self, name) for name in LocalModel.model_fields}
         local = [name for name, value in chosen.items() if value not in (defaults[name], self.endpoint.model)]
         if local:
             raise ValueError(

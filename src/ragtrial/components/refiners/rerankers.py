@@ -18,7 +18,7 @@ from pydantic import Field
 from ragtrial.cache.fingerprints import DIGEST_BYTES, Digest
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
 from ragtrial.components.batching import longest_first
-from ragtrial.components.embedders.model_files import ModelLayout, find_model, model_fingerprint, read_json
+from ragtrial.components.embedders.model_files import LocalModel, ModelLayout, model_fingerprint, read_json
 from ragtrial.components.embedders.sentence_transformer import load_model
 from ragtrial.components.endpoints.client import Client, Refusals, billed, in_order, is_number, named
 from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl, Price
@@ -33,9 +33,6 @@ from ragtrial.records import Question
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
-    from ragtrial.components.refiners.rerank import Rerank
-
-Precision = Literal["float32", "bfloat16"]
 Pair = tuple[str, str]
 """A question and a text."""
 
@@ -183,32 +180,24 @@ class Reranker(ABC):
         return numbers
 
 
-LOCAL = ("model", "revision", "device", "precision", "batch_size", "max_length")
-"""The options of `rerank` for a model on this machine."""
-
-
 @dataclass(eq=False)
 class LocalReranker(Reranker):
     """A cross-encoder of the sentence-transformers library. It is loaded when the first score is missing."""
 
     not_identity: ClassVar[tuple[str, ...]] = ("device", "batch_size", "endpoint")
 
-    options: Rerank
+    options: LocalModel
 
     @property
     def model(self) -> str:
         return self.options.model
 
     @property
-    def _folder(self) -> Path:
-        return find_model(self.model, self.options.revision)
-
-    @property
     def length(self) -> int | None:
-        return self.options.max_length or ModelLayout(self._folder).route[0].most_tokens
+        return self.options.max_length or self.options.layout.route[0].most_tokens
 
     def inputs(self, digest: Digest) -> dict[str, Any]:
-        files = model_fingerprint(self._folder, digest)
+        files = model_fingerprint(self.options.folder, digest)
         return {
             "files": files,
             "max_length": self.length,
@@ -217,17 +206,17 @@ class LocalReranker(Reranker):
         }
 
     def check(self, setting: str) -> None:
-        if (why := _wrong_kind(self._folder)) is not None:
+        if (why := _wrong_kind(self.options.folder)) is not None:
             raise ConfigError(
                 f"{setting}: the model {self.model!r} cannot rerank: {why}. `model:` takes a cross-encoder "
                 "that gives a pair of texts one score, such as cross-encoder/ms-marco-MiniLM-L6-v2."
             )
         tokenizer = self.tokenizer()
         special = tokenizer.pair_special_tokens if tokenizer else 0
-        ModelLayout(self._folder).check_length(setting, self.model, self.options.max_length, special)
+        self.options.layout.check_length(setting, self.model, self.options.max_length, special)
 
     def tokenizer(self) -> Tokenizer | None:
-        path = self._folder / "tokenizer.json"
+        path = self.options.folder / "tokenizer.json"
         return Tokenizer(path) if path.exists() else None
 
     @cached_property
@@ -235,11 +224,12 @@ class LocalReranker(Reranker):
         from sentence_transformers import CrossEncoder
 
         model: CrossEncoder = load_model(
-            CrossEncoder, self._folder, self.options.device, self.options.precision, "reranker"
+            CrossEncoder, self.options.folder, self.options.device, self.options.precision, "reranker"
         )
         if model.num_labels != 1:
             raise RunError(
-                f"the reranker in {self._folder} gives a pair {model.num_labels} scores; use a model that gives one."
+                f"the reranker in {self.options.folder} gives a pair {model.num_labels} scores; use a model that gives "
+                "one."
             )
         if self.length is not None:
             model.max_seq_length = self.length
@@ -259,7 +249,7 @@ class LocalReranker(Reranker):
         import torch
 
         raw = torch.nn.Identity()  # the default for one label is a sigmoid, which makes all good scores 1.0
-        model, who = self._loaded, f"the reranker in {self._folder}"
+        model, who = self._loaded, f"the reranker in {self.options.folder}"
         try:
             values = model.predict(pairs, batch_size=len(pairs), show_progress_bar=False, activation_fn=raw)
         except (RuntimeError, ValueError, IndexError) as error:
@@ -377,7 +367,7 @@ class EndpointReranker(Reranker):
     These are NaN if the endpoint does not report them.
     """
 
-    not_identity: ClassVar[tuple[str, ...]] = LOCAL
+    not_identity: ClassVar[tuple[str, ...]] = tuple(LocalModel.model_fields)
     columns: ClassVar[int] = 3
 
     endpoint: RerankEndpoint

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.embedders.backends import LIBRARIES
-from ragtrial.components.embedders.model_files import ModelLayout, ModuleFiles, Task, find_model, model_fingerprint
+from ragtrial.components.embedders.model_files import LocalModel, ModelLayout, ModuleFiles, Task, model_fingerprint
 from ragtrial.components.embedders.sentence_transformer import limit_lengths, load_model
 from ragtrial.components.interfaces import Ranker, RetrieverContext
 from ragtrial.components.token_vectors.vectors import EncodeTokens, TokenEncoder, TokenVectors
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ConfigError, RunError
-from ragtrial.options import ModelName
 from ragtrial.records import Question
 
 Form = Literal["sparse", "late"]
@@ -34,7 +32,7 @@ _KINDS = {"SentenceTransformer": "an embedding model", "SparseEncoder": "a spars
           **dict.fromkeys(_OWN_TYPES["late"], "a late-interaction model")}  # fmt: skip
 
 
-class TokenModel(Ranker):
+class TokenModel(LocalModel, Ranker):
     """The options of a model that gives a text several vectors or weights."""
 
     named_by = ("model",)
@@ -44,24 +42,6 @@ class TokenModel(Ranker):
     inputs_are: ClassVar[str] = "model"
 
     form: ClassVar[Form]
-
-    model: ModelName
-    """The model's name on the hub, or the path of a local folder."""
-
-    revision: str | None = None
-    """A branch, tag or commit of the hub's repository."""
-
-    device: str | None = None
-    """cpu, cuda, mps, ... (default: the best available)."""
-
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """The number format of the model; bfloat16 is faster on recent machines, with slightly different results."""
-
-    batch_size: Annotated[int, Field(ge=1)] = 16
-    """How many texts the model gets at once; affects speed and memory, and at most the last bits of scores."""
-
-    max_length: Annotated[int, Field(ge=1)] | None = None
-    """The maximum number of tokens to read from a text (default: the limit that the model declares)."""
 
     def identity(self) -> dict[str, Any]:
         """Without what changes no score but in its last bits."""
@@ -80,23 +60,14 @@ class TokenModel(Ranker):
             )
         tokenizer = self.tokenizer()
         special = tokenizer.special_tokens if tokenizer else 0
-        self._layout.check_length(context.setting, self.model, self.max_length, special)
-
-    @property
-    def folder(self) -> Path:
-        """Where the model's files are. Raises ModelNotFoundError."""
-        return find_model(self.model, self.revision)
-
-    @property
-    def _layout(self) -> ModelLayout:
-        return ModelLayout(self.folder)
+        self.layout.check_length(context.setting, self.model, self.max_length, special)
 
     @property
     def length(self) -> int | None:
         """How many tokens of a document are read; None if the files do not say."""
         if self.max_length is not None:
             return self.max_length
-        layout, own = self._layout, self._layout.route[0].own
+        layout, own = self.layout, self.layout.route[0].own
         named = own.get("document_length") or layout.declared.get("document_length")
         named = named or ModuleFiles("", self.folder).json("artifact.metadata").get("doc_maxlen")
         return int(named) if named else layout.route[0].most_tokens
@@ -104,11 +75,11 @@ class TokenModel(Ranker):
     @property
     def document_prompt(self) -> str:
         """The prompt that the model itself puts before every document."""
-        return self._layout.prompt("document")
+        return self.layout.prompt("document")
 
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer; None if it is not available."""
-        return self._layout.tokenizer
+        return self.layout.tokenizer
 
     def encoder(self, context: RetrieverContext, *, is_fresh: bool | None = None) -> TokenEncoder:
         """The model with its cached results; without them where ``is_fresh`` (default: the context's)."""
@@ -120,7 +91,7 @@ class TokenModel(Ranker):
 
     def mean_over_tokens(self) -> bool:
         """True if a score is divided by the number of the question's tokens, as the model declares."""
-        return self._layout.declared.get("similarity_fn_name") == "meanmaxsim"
+        return self.layout.declared.get("similarity_fn_name") == "meanmaxsim"
 
     def _load(self) -> EncodeTokens:
         """The model, ready. Raises RunError."""
@@ -137,7 +108,7 @@ class TokenModel(Ranker):
                     f"the model in {folder} compares by {model.similarity_fn_name}; sparse retrieval takes dot or "
                     "cosine."
                 )
-            limit_lengths(model, self.max_length, self._layout.route[0].absolute_positions)
+            limit_lengths(model, self.max_length, self.layout.route[0].absolute_positions)
             options["convert_to_sparse_tensor"] = False
             read = partial(_term_weights, is_cosine=model.similarity_fn_name == "cosine")
         else:
