@@ -78,9 +78,9 @@ def test_items_come_with_the_vectors_that_were_put_in(collection: Collection) ->
     found, stored = collection.get(["item/7", "item/3", "not there"])
     assert sorted(item.id for item in found) == ["item/3", "item/7"]
     np.testing.assert_allclose(stored, [vectors[item.id] for item in found], rtol=1e-6)
-    every = {name: row for names, rows in collection.vectors() for name, row in zip(names, rows, strict=True)}
-    assert sorted(every) == sorted(vectors)
-    np.testing.assert_allclose([every[name] for name in vectors], list(vectors.values()), rtol=1e-6)
+    items, every = collection.get(sorted(vectors))
+    assert sorted(item.id for item in items) == sorted(vectors)
+    np.testing.assert_allclose(every, [vectors[item.id] for item in items], rtol=1e-6)
     assert collection.get([])[1].shape == (0, DIMENSION)
 
 
@@ -208,7 +208,7 @@ def test_nothing_is_written_to_what_is_there(tmp_path: Path, kind: str) -> None:
         held.check_conditions(Conditions({"lang": "en"}))
         assert len(held.content) == 32
         held.nearest(QUERIES, 3, Conditions({"lang": "en"}))
-        list(held.vectors())
+        held.get([ITEMS[0].id])
         held.close()
         assert made.state() == before
 
@@ -246,7 +246,7 @@ def test_a_secret_is_in_no_message_and_no_identity(filled: Filled) -> None:
         opened(filled.secret)
     said = [str(caught.value), filled.secret.address, repr(filled.secret), json.dumps(filled.secret.identity())]
     assert not [text for text in said if SECRET in text]
-    none: dict[str, Any] = {"headers": {}, "password": None, "api_key": None}
+    none: dict[str, Any] = {"headers": {}, "password": None, "api_key": None, "token": None}
     own = {name: value for name, value in none.items() if name in type(filled.secret).model_fields}
     assert filled.secret.identity() == filled.secret.model_copy(update=own).identity()
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from chroma_databases import Item, write_collection
 from experiments import DOCUMENTS, Experiment, python, write_experiment
 from ragtrial.components.interfaces import NOT_RANKING, REACHING, RETRIEVERS, Ranker
-from ragtrial.components.refiners import REFINERS
+from ragtrial.components.refiners import REFINERS, Refiner
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.ranking_stage import open_setting
 from ragtrial.pipeline.retrieval import Depth, Ranked
@@ -368,6 +370,22 @@ def test_every_kind_may_find_nothing_or_always_finds_the_nearest() -> None:
 def test_no_questions_find_nothing(run: Run, name: str) -> None:
     found = ranked(run, name, [])
     assert (len(found.candidates.rankings), found.candidates.skipped.shape, documents_of(found)) == (0, (0,), [])
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kind in REFINERS])
+def test_a_question_that_a_part_skipped_is_skipped(run: Run, name: str) -> None:
+    """Of several wordings, one that was skipped is enough."""
+    setting, questions = setting_of_case(run, name), run.data.questions[:2]
+    refiner = setting.retriever
+    assert isinstance(refiner, Refiner)
+    wordings = [list(refiner.wordings(question)) for question in questions]
+    part = ranked(run, "dense", list(chain(*wordings))).candidates
+    skipped = np.arange(len(part.rankings)) == len(wordings[0]) - 1
+    part.rankings.codes[skipped], part.rankings.scores[skipped] = PADDING, np.nan
+    parts = [replace(part, skipped=skipped)] * len(refiner.parts)
+    found = refiner.open(run.data.corpus.context(setting)).refine(questions, parts)
+    assert found.skipped.tolist() == [True, False]
+    assert found.rankings.lengths.tolist()[0] == 0 < found.rankings.lengths.tolist()[1]
 
 
 @every_case

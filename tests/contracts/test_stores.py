@@ -318,7 +318,7 @@ def _away(url: str) -> str:
 
 def test_a_secret_is_in_no_file_no_fingerprint_and_no_summary(served: ServerStore, tmp_path: Path) -> None:
     secret = SecretStr("hunter2-hunter2")
-    given = {"headers": {"X-Secret": secret}, "api_key": secret, "user": "me", "password": secret}
+    given = {"headers": {"X-Secret": secret}, "api_key": secret, "token": secret, "password": secret}
     store = served.model_copy(
         update={name: value for name, value in given.items() if name in type(served).model_fields}
     )

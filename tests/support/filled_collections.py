@@ -73,7 +73,7 @@ def chroma(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Fill
     write_collection(folder / "db", rows, space=space, vector=vectors.__getitem__, graph=wide)
     path = str(folder / "db")
     secret = ChromaCollectionOptions(
-        name="docs", host="127.0.0.1", port=9, headers={"Authorization": SecretStr(f"Bearer {SECRET}")}
+        name="docs", url="http://127.0.0.1:9", headers={"Authorization": SecretStr(f"Bearer {SECRET}")}
     )
     yield Filled(
         ChromaCollectionOptions(name="docs", path=path), lambda: bytes_below(folder / "db"),
@@ -128,7 +128,7 @@ def milvus(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Fill
         options,
         lambda: bytes_below(path),
         options.model_copy(update={"name": "dosc"}),
-        MilvusCollectionOptions(**place, user="me", password=SecretStr(SECRET)),
+        MilvusCollectionOptions(**place, token=SecretStr(f"me:{SECRET}")),
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chroma_databases import free_port
-from ragtrial.engines.milvus import server_client
+from ragtrial.engines.milvus import MilvusLogin, server_client
 from ragtrial.errors import StoreServerError
 
 PACKAGED = os.environ.get("RAGTRIAL_MILVUS")
@@ -68,7 +68,7 @@ def _answers(url: str) -> bool:
     from pymilvus import MilvusException
 
     try:
-        client = server_client(url, "", "default", 10)
+        client = server_client(MilvusLogin(url=url))
         client.list_collections(timeout=10)
         client.close()
     except (StoreServerError, MilvusException):

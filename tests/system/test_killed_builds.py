@@ -42,9 +42,9 @@ def embed(texts):
 
 
 def _on_milvus(url: str) -> set[str]:
-    from ragtrial.engines.milvus import server_client
+    from ragtrial.engines.milvus import MilvusLogin, server_client
 
-    client = server_client(url, "", "default", 60)
+    client = server_client(MilvusLogin(url=url))
     try:
         return set(client.list_collections())
     finally:
@@ -54,7 +54,7 @@ def _on_milvus(url: str) -> set[str]:
 def _on_chroma(url: str) -> set[str]:
     from ragtrial.engines.chroma import ChromaServerOptions, disconnect, server_client
 
-    client = server_client(ChromaServerOptions(), url, 60, "url")
+    client = server_client(ChromaServerOptions(url=url))
     try:
         return {one.name for one in client.list_collections()}
     finally:
@@ -62,9 +62,9 @@ def _on_chroma(url: str) -> set[str]:
 
 
 def _on_qdrant(url: str) -> set[str]:
-    from ragtrial.engines.qdrant import connect
+    from ragtrial.engines.qdrant import QdrantLogin, connect
 
-    client = connect(url, None, 60)
+    client = connect(QdrantLogin(url=url))
     try:
         return {one.name for one in client.get_collections().collections}
     finally:

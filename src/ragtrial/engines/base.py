@@ -41,8 +41,8 @@ def one_line(error: BaseException) -> str:
 
 Space = Literal["cosine", "ip", "l2"]
 
-SECRETS = frozenset({"api_key", "headers", "password", "token", "user"})
-"""The options of all engines by which users are known to a server: no fingerprint and no file has them."""
+SECRETS = frozenset({"api_key", "headers", "password", "token"})
+"""The options of all engines that identify a user to a server: no fingerprint and no file has them."""
 
 _QUERY_BATCH = 256
 _OWN_NEIGHBOURS = 1_000

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 from urllib.parse import quote, urlsplit
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ragtrial.engines.base import STORES, IndexUse, Space, Vectors, failing_as, one_line
 from ragtrial.engines.collection import (
@@ -19,16 +19,16 @@ from ragtrial.engines.collection import (
     PAGE,
     Collection,
     Fact,
+    FolderCollectionOptions,
     Found,
     Item,
-    NamedCollectionOptions,
     Stamp,
     stamp_of,
 )
 from ragtrial.engines.filters import ALL, Conditions
-from ragtrial.engines.servers import Engine, ServerStore
+from ragtrial.engines.servers import Engine, Server, ServerStore
 from ragtrial.errors import InputError, StoreError, StoreServerError
-from ragtrial.options import Options, PathText, Secret
+from ragtrial.options import Options, Secret
 from ragtrial.rankings import Floats
 from ragtrial.records import ReportWarning
 
@@ -38,20 +38,14 @@ if TYPE_CHECKING:
 
 _DATABASE = "chroma.sqlite3"
 
-_ANSWER = 300
-"""The time limit for a request to a server, in seconds; Chroma's own client has none."""
-
 _PATIENCE = 10
 """The time limit for the first answer of a server, in seconds."""
 
 
-def server_client(options: ChromaServerOptions, url: str, timeout: float, named_by: str) -> Client:
-    """A client of the server at ``url``, which has answered; ``named_by`` names the options of the address in messages.
-
-    Raises InputError if no Chroma server answers, or if it refuses.
-    """
-    sent = {name: value.get_secret_value() for name, value in options.headers.items()}
-    _look_for_server(url, sent, options.tenant, options.database, named_by)
+def server_client(options: ChromaServerOptions) -> Client:
+    """A client of the server, which has answered. Raises StoreServerError if no Chroma server does, or it refuses."""
+    url, sent = str(options.url), {name: value.get_secret_value() for name, value in options.headers.items()}
+    _look_for_server(url, sent, options.tenant, options.database)
     import chromadb
     from chromadb.config import Settings
 
@@ -67,7 +61,7 @@ def server_client(options: ChromaServerOptions, url: str, timeout: float, named_
         database=options.database,
     )
     for session in sessions(client):
-        session.timeout = timeout  # Chroma's client has no time limit
+        session.timeout = options.timeout  # Chroma's client has no time limit
     return client  # type: ignore[no-any-return]  # Chroma promises only one of its interfaces
 
 
@@ -85,25 +79,25 @@ def sessions(client: Client) -> list[Any]:
     return [server._session for server in servers if hasattr(server, "_session")]  # noqa: SLF001
 
 
-def _look_for_server(url: str, headers: Mapping[str, str], tenant: str, database: str, named_by: str) -> None:
+def _look_for_server(url: str, headers: Mapping[str, str], tenant: str, database: str) -> None:
     """Request the heartbeat and the database: Chroma's client has no time limit here, and leaves sockets open."""
     import httpx
 
-    start = f"Start it with `chroma run --path FOLDER --port {urlsplit(url).port or 8000}`, or correct {named_by}."
+    start = f"Start it with `chroma run --path FOLDER --port {urlsplit(url).port or 8000}`, or correct url."
     place = f"tenants/{quote(tenant, safe='')}/databases/{quote(database, safe='')}"
     try:
         with httpx.Client(headers=headers, timeout=_PATIENCE, trust_env=False) as client:
             answers = [client.get(f"{url}/api/v2/{path}") for path in ("heartbeat", place)]
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise InputError(f"no Chroma server answers at {url} ({one_line(error)}). {start}") from error
+        raise StoreServerError(f"no Chroma server answers at {url} ({one_line(error)}). {start}") from error
     for answer in answers:
         if answer.status_code in (401, 403):
             said = f"{answer.status_code} {answer.reason_phrase}"
-            raise InputError(f"the server at {url} refuses ({said}); set headers to its token.")
+            raise StoreServerError(f"the server at {url} refuses ({said}); set headers to its token.")
     if b"nanosecond heartbeat" not in answers[0].content:
-        raise InputError(f"the server at {url} is not a Chroma server of version 1. {start}")
+        raise StoreServerError(f"the server at {url} is not a Chroma server of version 1. {start}")
     if answers[1].is_error:
-        raise InputError(f"the Chroma server at {url} has no database {database!r} of a tenant {tenant!r}.")
+        raise StoreServerError(f"the Chroma server at {url} has no database {database!r} of a tenant {tenant!r}.")
 
 
 USES_GRAPH = "Chroma searches its graph, whatever the size of a collection."
@@ -126,7 +120,7 @@ class HnswOptions(Options):
     because of another."""
 
 
-class ChromaServerOptions(Options):
+class ChromaServerOptions(Server):
     """The options for reaching a Chroma server."""
 
     headers: dict[str, Secret] = Field(default={})
@@ -185,14 +179,8 @@ class ChromaEngine(Engine):
 
     def __init__(self, store: ChromaStore, folder: Path | None) -> None:
         super().__init__(store, folder)
-        try:
-            with self.failing():
-                if folder is not None:
-                    self.client = folder_client(folder)
-                else:
-                    self.client = server_client(store, str(store.url), store.timeout, "store.url")
-        except InputError as error:
-            raise StoreServerError(*error.faults) from error
+        with self.failing():
+            self.client = folder_client(folder) if folder is not None else server_client(store)
 
     def failing(self) -> AbstractContextManager[None]:
         return failing_as(self._error, is_chroma_error)
@@ -284,8 +272,8 @@ def folder_client(folder: Path, **place: str) -> Client:
 
 
 @COLLECTIONS.register("chroma")
-class ChromaCollectionOptions(ChromaServerOptions, NamedCollectionOptions):
-    """A Chroma collection: in a folder (`path`), or on a server (`host`)."""
+class ChromaCollectionOptions(ChromaServerOptions, FolderCollectionOptions):
+    """A Chroma collection: in a folder (`path`), or on a server (`url`)."""
 
     engine = "Chroma"
     own_operators = ("$contains", "$not_contains")
@@ -293,37 +281,12 @@ class ChromaCollectionOptions(ChromaServerOptions, NamedCollectionOptions):
     advice_for_low_recall = (
         "Raise ef_search of the collection (hnsw), or build it with more max_neighbors or ef_construction."
     )
-    unhashed = NamedCollectionOptions.unhashed | {"kind", "ssl"}
+    server_options = ("headers", "timeout")
+    serving = " (`chroma run --path FOLDER`)"
     packages: ClassVar[Mapping[str, str]] = {"chromadb": ""}
 
     kind: Literal["chroma"] = "chroma"
     """A Chroma collection, in a folder or on a server."""
-
-    path: PathText | None = None
-    """The folder of an embedded Chroma database. ragtrial searches a copy, because opening a folder changes its
-    files."""
-
-    host: str | None = None
-    """The host of a Chroma server, without `http://`."""
-
-    port: Annotated[int, Field(ge=1, le=65_535)] = 8000
-    """The server's port."""
-
-    ssl: bool = False
-    """Use https."""
-
-    @model_validator(mode="after")
-    def _is_one_place(self) -> Self:
-        self.check_place("host", "a folder", ("port", "ssl", "headers"))
-        if self.host is not None and ("/" in self.host or not self.host.strip()):
-            raise ValueError(f"host is {self.host!r}; it must be a name or an address alone, like localhost (see ssl).")
-        return self
-
-    @property
-    def url(self) -> str:
-        """The URL of the server."""
-        host = f"[{self.host}]" if self.host and ":" in self.host else self.host
-        return f"{'https' if self.ssl else 'http'}://{host}:{self.port}"
 
     def files(self) -> Stamp | None:
         if self.path is None:
@@ -344,13 +307,12 @@ class ChromaCollectionOptions(ChromaServerOptions, NamedCollectionOptions):
         from chromadb.errors import NotFoundError
 
         place = f"Chroma at {self.address} cannot be opened (tenant {self.tenant!r}, database {self.database!r})"
-        advice = f"serve the folder (`chroma run --path {self.path}`) and set host instead of path"
-        copy = self.copied(Path(self.path), stack, advice) if self.path is not None else None
+        copy = self.copied(self.path, stack) if self.path is not None else None
         with failing_as(lambda error: InputError(f"{place}: {one_line(error)}"), is_chroma_error):
-            if copy is not None:
-                client = folder_client(copy, tenant=self.tenant, database=self.database)
+            if copy is None:
+                client = server_client(self)
             else:
-                client = server_client(self, self.url, _ANSWER, "host, port and ssl")
+                client = folder_client(copy, tenant=self.tenant, database=self.database)
             stack.callback(disconnect, client)
             try:
                 return ChromaCollection(self, client.get_collection(self.name, embedding_function=None))

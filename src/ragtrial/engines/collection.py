@@ -24,8 +24,9 @@ from pydantic import Field, model_validator
 
 from ragtrial.engines.base import SECRETS, IndexUse, Space
 from ragtrial.engines.filters import ALL, Conditions, TypeName, comparisons, parsed, type_of
+from ragtrial.engines.servers import Server
 from ragtrial.errors import InputError, StoreError, did_you_mean, listed
-from ragtrial.options import Options
+from ragtrial.options import Options, PathText
 from ragtrial.rankings import Floats
 from ragtrial.records import ReportWarning
 from ragtrial.registry import Registry
@@ -138,43 +139,6 @@ class CollectionOptions(Options, ABC):
     def connect(self, stack: ExitStack) -> Collection:
         """The collection, whose resources ``stack`` releases. Raises InputError or StoreError."""
 
-    def check_place(self, server: str, folder: str, of_server: Sequence[str]) -> None:
-        """Raises ValueError unless there is either `path`, a ``folder``, or the option ``server``.
-
-        The options ``of_server`` need a server.
-        """
-        is_folder = getattr(self, "path", None) is not None
-        if is_folder == (getattr(self, server) is not None):
-            raise ValueError(f"it must have either path ({folder}) or {server} (a server).")
-        ignored = [name for name in of_server if name in self.model_fields_set]
-        if is_folder and ignored:
-            raise ValueError(f"only a server has {' and '.join(ignored)}; remove it, or set {server} instead of path.")
-
-    def copied(self, folder: Path, stack: ExitStack, advice: str) -> Path:
-        """A copy of its files in ``folder``, which ``stack`` removes; ``folder`` is not written to.
-
-        Raises InputError if ``folder`` is being written to, and StoreError if it cannot be copied; ``advice`` completes
-        both messages.
-        """
-        try:
-            temporary = tempfile.TemporaryDirectory(prefix="ragtrial-copy-", ignore_cleanup_errors=True)
-            target = Path(stack.enter_context(temporary)) / "copy.db"
-            for _ in range(_TRIES):
-                before = self.files() or ()
-                shutil.rmtree(target, ignore_errors=True)
-                target.mkdir()
-                for name, *_ in before:
-                    (target / name).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(folder / name, target / name)
-                if self.files() == before:
-                    return target
-        except OSError as error:
-            raise StoreError(
-                f"{folder} cannot be copied to {tempfile.gettempdir()}, where it is searched: {error}. Set TMPDIR to "
-                f"a place with more room, or {advice}."
-            ) from error
-        raise InputError(f"{folder} is being written to, so it cannot be copied. Stop what writes, or {advice}.")
-
     def warnings(self, setting: str, facts: Mapping[str, Fact]) -> Iterator[ReportWarning]:
         """Warnings about its searches that only this kind has."""
         yield from ()
@@ -194,6 +158,53 @@ class NamedCollectionOptions(CollectionOptions):
         """The error for a missing collection; ``names`` are the existing collections."""
         missing = f"there is no collection {self.name!r} at {self.address}.{did_you_mean(self.name, names)}"
         return InputError(f"{missing} Collections: {listed(sorted(names)) or 'none'}.")
+
+
+class FolderCollectionOptions(Server, NamedCollectionOptions):
+    """A collection in a folder of an embedded engine (`path`), or on a server (`url`)."""
+
+    serving: ClassVar[str] = ""
+    """The command that serves a folder, for messages, like " (`chroma run`)"."""
+
+    server_options: ClassVar[tuple[str, ...]] = ("timeout",)
+    """The options that only a server has."""
+
+    path: PathText | None = None
+    """The folder of an embedded database. ragtrial searches a copy, because opening a folder changes its files."""
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> Self:
+        if (self.path is None) == (self.url is None):
+            raise ValueError("it must have either path (a folder) or url (a server).")
+        ignored = [name for name in self.server_options if name in self.model_fields_set]
+        if self.path is not None and ignored:
+            raise ValueError(f"only a server has {' and '.join(ignored)}; remove it, or set url instead of path.")
+        return self
+
+    def copied(self, path: str, stack: ExitStack) -> Path:
+        """A copy of its folder ``path``, which ``stack`` removes; the folder is not written to.
+
+        Raises InputError if it is being written to, and StoreError if it cannot be copied.
+        """
+        folder, advice = Path(path), f"serve the folder{self.serving} and set url instead of path"
+        try:
+            temporary = tempfile.TemporaryDirectory(prefix="ragtrial-copy-", ignore_cleanup_errors=True)
+            target = Path(stack.enter_context(temporary)) / "copy.db"
+            for _ in range(_TRIES):
+                before = self.files() or ()
+                shutil.rmtree(target, ignore_errors=True)
+                target.mkdir()
+                for name, *_ in before:
+                    (target / name).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(folder / name, target / name)
+                if self.files() == before:
+                    return target
+        except OSError as error:
+            raise StoreError(
+                f"{folder} cannot be copied to {tempfile.gettempdir()}, where it is searched: {error}. Set TMPDIR to "
+                f"a place with more room, or {advice}."
+            ) from error
+        raise InputError(f"{folder} is being written to, so it cannot be copied. Stop what writes, or {advice}.")
 
 
 def stamp_of(folder: Path, files: Iterable[Path]) -> Stamp:
@@ -336,16 +347,6 @@ class Collection(ABC):
             raise StoreError(f"{self} gives distances that are not finite numbers ({self.space}).")
         return rows
 
-    def validate(self, conditions: Conditions) -> None:
-        """Send the conditions to the engine. Raises ValueError, with its reason, if it rejects them."""
-        try:
-            self.nearest(np.ones((1, self.dimension), dtype=np.float32), 1, conditions)
-        except StoreError as error:
-            reason = self.rejection(error)
-            if reason is None:
-                raise
-            raise ValueError(reason) from error
-
     def check_conditions(self, conditions: Conditions) -> None:
         """Raises ValueError for conditions that no item can meet, with the place and the expected value."""
         options = self.options
@@ -362,7 +363,12 @@ class Collection(ABC):
         if conditions.where_document is not None and not options.searches_texts:
             raise ValueError(f"where_document: {options.engine} has no conditions on texts; remove it")
         if conditions != ALL:
-            self.validate(conditions)
+            try:
+                self.nearest(np.ones((1, self.dimension), dtype=np.float32), 1, conditions)
+            except StoreError as error:
+                if (reason := self.rejection(error)) is None:
+                    raise
+                raise ValueError(reason) from error
 
     @cached_property
     def _survey(self) -> tuple[str, Mapping[str, frozenset[TypeName]]]:
@@ -402,13 +408,6 @@ class Collection(ABC):
         order = sorted(range(len(drawn)), key=lambda at: drawn[at].id)
         texts = [drawn[at].text or "" for at in order]
         return texts, vectors[order].reshape(len(texts), self.dimension)
-
-    def vectors(self, advance: Callable[[int], None] = lambda _: None) -> Iterator[tuple[list[str], Floats]]:
-        """All ids and stored vectors, float32 (items, dimension), page by page."""
-        for page in self.pages():
-            items, vectors = self.get([item.id for item in page])
-            yield [item.id for item in items], vectors
-            advance(len(items))
 
 
 def _hash(text: str) -> bytes:

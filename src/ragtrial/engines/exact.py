@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -87,7 +87,8 @@ class ExactStore(Store):
     def open(self, vectors: Vectors, folder: Path) -> Index:
         if self.quantize is None:
             return ExactIndex(vectors, self.space)
-        quantizer = Quantizer.read(self.quantize, self.space, vectors.matrix.shape[1], folder)
+        ranges = read_array(folder / _RANGES) if self.quantize == "int8" else None
+        quantizer = Quantizer(self.quantize, self.space, vectors.matrix.shape[1], ranges)
         codes = Vectors(read_array(folder / _CODES), vectors.order)
         inner = HammingIndex(codes) if self.quantize == "binary" else ExactIndex(codes, "ip")
         return QuantizedIndex(inner, quantizer, codes, self.rescore)
@@ -341,20 +342,13 @@ class Quantizer:
     @classmethod
     def of(cls, kind: Quantization, space: Space, matrix: Floats) -> Quantizer:
         """With ranges of all rows of ``matrix``, read in blocks."""
-        made = cls(kind, space, matrix.shape[1])
+        quantizer = cls(kind, space, matrix.shape[1])
         if kind == "binary":
-            return made
-        ranges = np.zeros((2, matrix.shape[1]), dtype=np.float32)
-        for number, rows in enumerate(_blocks(matrix)):
-            scaled = made.scaled(rows)
-            low, high = scaled.min(axis=0), scaled.max(axis=0)
-            ranges = np.stack([np.minimum(ranges[0], low), np.maximum(ranges[1], high)] if number else [low, high])
-        return cls(kind, space, matrix.shape[1], ranges)
-
-    @classmethod
-    def read(cls, kind: Quantization, space: Space, dimension: int, folder: Path) -> Quantizer:
-        """The quantizer that wrote ``folder``."""
-        return cls(kind, space, dimension, read_array(folder / _RANGES) if kind == "int8" else None)
+            return quantizer
+        zeros = np.zeros(matrix.shape[1], dtype=np.float32)
+        blocks = map(quantizer.scaled, _blocks(matrix))
+        lows, highs = zip(*([(rows.min(axis=0), rows.max(axis=0)) for rows in blocks] or [(zeros, zeros)]), strict=True)
+        return replace(quantizer, ranges=np.stack([np.min(lows, axis=0), np.max(highs, axis=0)]))
 
     def write(self, matrix: Floats, folder: Path, advance: Callable[[int], None]) -> None:
         """Write the codes of all rows, and the ranges, into ``folder``."""
@@ -455,11 +449,13 @@ class ExactSearch:
         ids: list[str] = []
 
         def blocks() -> Iterator[Floats]:
-            for names, vectors in held.vectors(advance):
-                ids.extend(names)
+            for page in held.pages():
+                items, vectors = held.get([item.id for item in page])
+                ids.extend(item.id for item in items)
                 if len(ids) > held.count:
                     break
                 yield vectors
+                advance(len(items))
             if len(ids) != held.count or len(set(ids)) != len(ids):
                 raise StoreError(f"{held} changed while its {held.count:,} vectors were read; run it again.")
 
@@ -470,6 +466,9 @@ class ExactSearch:
     def read(cls, held: Collection, folder: Path) -> Self:
         """The search over the vectors that ``write`` put into ``folder``."""
         return cls(held, json.loads((folder / "ids.json").read_text()), read_array(folder / "vectors.npy"))
+
+    def width(self, depth: int) -> None:
+        """As ``Collection.width``: no number of candidates changes the hits."""
 
     def nearest(self, vectors: Floats, depth: int, conditions: Conditions = ALL) -> list[Found]:
         """As ``Collection.nearest``, but exact."""

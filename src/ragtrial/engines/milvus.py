@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue
 
 from ragtrial.engines.base import STORES, FlatIndex, IndexUse, OtherIndex, Space, Vectors, failing_as
-from ragtrial.engines.servers import Engine, SettlingStore, wait_for
+from ragtrial.engines.servers import Engine, Server, SettlingStore, wait_for
 from ragtrial.errors import StoreError, StoreServerError
 from ragtrial.options import Options, Secret
 from ragtrial.rankings import Floats
@@ -37,18 +37,20 @@ _IN_USE: Counter[str] = Counter()
 """The number of clients of each Milvus Lite folder in this process; they share its server."""
 
 
-def server_client(url: str, token: str, database: str, timeout: float, named_by: str = "store.url") -> MilvusClient:
-    """A client of the server at ``url``, the option ``named_by``, which has answered. Raises StoreServerError."""
+def server_client(options: MilvusLogin) -> MilvusClient:
+    """A client of the server, which has answered. Raises StoreServerError."""
+    url, timeout = str(options.url), min(_PATIENCE, options.timeout)
     parts = urlsplit(url)
-    start = f"Start it, or correct {named_by} (Milvus listens at port {_PORT})."
+    start = f"Start it, or correct url (Milvus listens at port {_PORT})."
     try:
         # Milvus's own client would wait for its whole time limit if nothing listens there.
-        socket.create_connection((parts.hostname or "", parts.port or _PORT), min(_PATIENCE, timeout)).close()
+        socket.create_connection((parts.hostname or "", parts.port or _PORT), timeout).close()
     except OSError as error:
         raise StoreServerError(f"no Milvus server answers at {url} ({error.strerror or error}). {start}") from error
     with failing_as(lambda error: _refused(url, error, start)):
         at = url if parts.port else f"{url}:{_PORT}"
-        return _client_class()(at, token=token, db_name=database, timeout=min(_PATIENCE, timeout), dedicated=True)
+        token, database = options.token.get_secret_value() if options.token else "", options.database
+        return _client_class()(at, token=token, db_name=database, timeout=timeout, dedicated=True)
 
 
 def folder_client(path: Path) -> tuple[MilvusClient, Callable[[], None]]:
@@ -89,9 +91,7 @@ def _refused(url: str, error: BaseException, start: str) -> StoreServerError:
     causes = [error, error.__cause__ or error.__context__]
     refusals = [one for one in causes if one is not None and _status_of(one) in _REFUSALS]
     if refusals:
-        return StoreServerError(
-            f"Milvus at {url} refuses ({message_of(refusals[0])}); set token, or user and password."
-        )
+        return StoreServerError(f"Milvus at {url} refuses ({message_of(refusals[0])}); set token.")
     return StoreServerError(f"the server at {url} does not answer as Milvus does ({message_of(error)}). {start}")
 
 
@@ -139,39 +139,21 @@ class MilvusGraph(Options):
 MilvusIndexKind = Annotated[MilvusGraph | OtherIndex | FlatIndex, Field(discriminator="kind")]
 
 
-class MilvusLogin(Options):
+class MilvusLogin(Server):
     """The options for logging in to a Milvus server."""
 
     token: Secret | None = None
     """The server's token, written as `${NAME}`: an API key, or `user:password`."""
 
-    user: str | None = None
-    """The user on the server; needs `password`."""
-
-    password: Secret | None = None
-    """The user's password, written as `${NAME}`."""
-
     database: str = "default"
     """The database on the server."""
-
-    @model_validator(mode="after")
-    def _is_one_login(self) -> Self:
-        if (self.user is None) != (self.password is None) or (self.token is not None and self.user is not None):
-            raise ValueError("a server takes either token, or user and password; remove the others.")
-        return self
-
-    def sent_token(self) -> str:
-        """The token, or user and password joined; empty without either."""
-        secret = self.token or self.password
-        text = "" if secret is None else secret.get_secret_value()
-        return text if self.user is None else f"{self.user}:{text}"
 
 
 @STORES.register("milvus")
 class MilvusStore(MilvusLogin, SettlingStore):
     """A Milvus collection: in a folder (Milvus Lite), or on a server."""
 
-    connected_by = ("url", "token", "user", "password", "database")
+    connected_by = ("url", "token", "database")
     waits_here = True
     search_options = frozenset({"index.ef_search", "index.search"})
 
@@ -226,7 +208,7 @@ class MilvusEngine(Engine):
             self.place = f"Milvus Lite in {folder}"
             self.client, self._close = folder_client(folder / _DATABASE)
         else:
-            self.client = server_client(str(store.url), store.sent_token(), store.database, store.timeout)
+            self.client = server_client(store)
             self._close = self.client.close
 
     def failing(self) -> AbstractContextManager[None]:
@@ -284,9 +266,6 @@ class MilvusEngine(Engine):
     def stored(self, name: str, codes: list[int]) -> Mapping[int, Any]:
         found = self.client.get(name, ids=codes, output_fields=[_VECTOR], timeout=self._seconds)
         return {int(row[_ID]): row[_VECTOR] for row in found}
-
-    def size(self, name: str) -> int | None:
-        return sum(int(segment.mem_size) for segment in self._segments(name) or ()) or None
 
     def drop(self, name: str) -> None:
         if self.client.has_collection(name, timeout=self._seconds):

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue
 
 from ragtrial.engines.base import IndexUse, Space, failing_as
 from ragtrial.engines.collection import (
     COLLECTIONS,
     PAGE,
     Collection,
+    FolderCollectionOptions,
     Found,
     Item,
-    NamedCollectionOptions,
     Stamp,
     VectorFieldNames,
     stamp_of,
@@ -37,9 +37,7 @@ from ragtrial.engines.milvus import (
     server_client,
     use_of_segments,
 )
-from ragtrial.engines.servers import ServerUrl
 from ragtrial.errors import InputError, StoreError, StoreServerError, did_you_mean, listed
-from ragtrial.options import PathText
 from ragtrial.rankings import Floats
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ _ORDERS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
 @COLLECTIONS.register("milvus")
-class MilvusCollectionOptions(MilvusLogin, NamedCollectionOptions, VectorFieldNames):
+class MilvusCollectionOptions(MilvusLogin, FolderCollectionOptions, VectorFieldNames):
     """A Milvus collection: in a folder of Milvus Lite (`path`), or on a server (`url`)."""
 
     engine = "Milvus"
@@ -68,17 +66,11 @@ class MilvusCollectionOptions(MilvusLogin, NamedCollectionOptions, VectorFieldNa
         "are those of exact search."
     )
     search_options = frozenset({"ef", "search"})
+    server_options = ("token", "database", "timeout")
     packages: ClassVar[Mapping[str, str]] = {"pymilvus": "milvus", "milvus-lite": "milvus"}
 
     kind: Literal["milvus"]
     """A collection of Milvus, in a folder of Milvus Lite or on a server."""
-
-    path: PathText | None = None
-    """The folder of Milvus Lite, as your program gives it to `MilvusClient`. ragtrial searches a copy, because opening
-    a folder changes its files."""
-
-    url: ServerUrl | None = None
-    """The URL of a server, like `http://localhost:19530`, without a password."""
 
     ef: Annotated[int, Field(ge=1)] | None = None
     """Candidates considered while searching a graph (HNSW), never fewer than the requested hits (default: Milvus's
@@ -86,14 +78,6 @@ class MilvusCollectionOptions(MilvusLogin, NamedCollectionOptions, VectorFieldNa
 
     search: dict[str, JsonValue] = Field(default={})
     """Milvus's other parameters of a search, like `{nprobe: 8}` for an index of lists."""
-
-    timeout: Annotated[float, Field(gt=0)] = 60.0
-    """The time limit for a request to a server, in seconds."""
-
-    @model_validator(mode="after")
-    def _is_one_place(self) -> Self:
-        self.check_place("url", "a folder of Milvus Lite", ("token", "user", "password", "database", "timeout"))
-        return self
 
     def files(self) -> Stamp | None:
         if self.path is None:
@@ -112,10 +96,9 @@ class MilvusCollectionOptions(MilvusLogin, NamedCollectionOptions, VectorFieldNa
 
     def connect(self, stack: ExitStack) -> MilvusCollection:
         if self.path is not None:
-            copy = self.copied(Path(self.path), stack, "serve the folder and set url")
-            client, close = folder_client(copy)
+            client, close = folder_client(self.copied(self.path, stack))
         else:
-            client = server_client(str(self.url), self.sent_token(), self.database, self.timeout, "collection.url")
+            client = server_client(self)
             close = client.close
         stack.callback(close)
         with failing_as(lambda error: StoreServerError(f"Milvus at {self.address}: {message_of(error)}.")):
@@ -148,7 +131,10 @@ class MilvusCollection(Collection):
         self._check_fields()
         index = self._described()
         self._kind = str(index.get("index_type"))
-        self.space = self._space(str(index.get("metric_type")))
+        metric = str(index.get("metric_type"))
+        if metric not in _SPACES:
+            raise InputError(f"{self} compares by {metric}; it must be COSINE, IP or L2.")
+        self.space = _SPACES[metric]
         self.ef = None if self._kind in ("FLAT", "IVF_FLAT", "IVF_SQ8", "IVF_PQ") else options.ef or 0
         self.index_inputs = {"index": index}
         version = client.get_server_version(timeout=options.seconds)
@@ -234,11 +220,6 @@ class MilvusCollection(Collection):
             described = self._client.describe_index(name, index, timeout=self.options.seconds) or {}
             return {key: value for key, value in described.items() if key not in _VARYING}
         raise InputError(f"{self} has no index on {vector!r}; Milvus does not search without one. Create one.")
-
-    def _space(self, metric: str) -> Space:
-        if metric not in _SPACES:
-            raise InputError(f"{self} compares by {metric}; it must be COSINE, IP or L2.")
-        return _SPACES[metric]
 
     def _key(self, name: str) -> str | int | None:
         """An id as the primary key has it; None for a text that can be none."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-from pydantic import AfterValidator, Field, JsonValue, SecretStr
+from pydantic import AfterValidator, Field, JsonValue
 
 from ragtrial.engines.base import STORES, FlatIndex, IndexUse, OtherIndex, Space, Vectors, failing_as
 from ragtrial.engines.collection import (
@@ -25,7 +25,7 @@ from ragtrial.engines.collection import (
     VectorFieldNames,
 )
 from ragtrial.engines.filters import ALL, Comparison, Conditions, parsed, translated
-from ragtrial.engines.servers import Engine, SettlingStore, server_url
+from ragtrial.engines.servers import Engine, Server, SettlingStore, server_url
 from ragtrial.errors import InputError, StoreError, StoreServerError, did_you_mean, listed
 from ragtrial.options import Options, Secret
 from ragtrial.rankings import Floats
@@ -46,33 +46,43 @@ PostgresUrl = Annotated[str, AfterValidator(postgres_url)]
 """The address of a database, without a password."""
 
 
+class PostgresLogin(Server):
+    """The options for reaching a database."""
+
+    url: PostgresUrl
+    """The URL of the database, like `postgresql://user@localhost:5432/database`, without a password."""
+
+    password: Secret | None = None
+    """The user's password, like `${PGPASSWORD}`."""
+
+
 class Postgres:
-    """A connection to a database with pgvector; ``address`` names it in messages, ``timeout`` limits each statement.
+    """A connection to a database with pgvector; ``address`` names it in messages.
 
     Methods raise PostgreSQL's errors within ``failing``, which turns them into ours.
     """
 
-    def __init__(self, url: str, password: SecretStr | None, timeout: float, address: str) -> None:
+    def __init__(self, login: PostgresLogin, address: str) -> None:
         import psycopg
 
-        self.address = address
-        more: dict[str, Any] = {"password": password.get_secret_value()} if password else {}
+        self.address, timeout = address, login.timeout
+        more: dict[str, Any] = {"password": login.password.get_secret_value()} if login.password else {}
         with self.failing():
             self.connection: psycopg.Connection[Any] = psycopg.connect(
-                url, autocommit=True, connect_timeout=max(2, int(min(timeout, 10))), **more
+                login.url, autocommit=True, connect_timeout=max(2, int(min(timeout, 10))), **more
             )
             self.run(f"SET statement_timeout = {int(timeout * 1000)}")
 
-    def extension(self) -> tuple[int, ...]:
+    def extension(self) -> str:
         """The version of pgvector. Raises StoreServerError if it is not installed in the database."""
         found = self.ask("SELECT extversion FROM pg_extension WHERE extname = %s", "vector")
         if not found:
             raise StoreServerError(f"{self.address} lacks the extension: run CREATE EXTENSION vector there.")
-        return tuple(int(part) for part in str(found[0][0]).split("."))
+        return str(found[0][0])
 
     def version(self) -> str:
         ((server,),) = self.ask("SELECT current_setting(%s)", "server_version")
-        return f"PostgreSQL {str(server).split()[0]}, pgvector {'.'.join(map(str, self.extension()))}"
+        return f"PostgreSQL {str(server).split()[0]}, pgvector {self.extension()}"
 
     def run(self, statement: str) -> None:
         self.connection.execute(statement.encode())
@@ -129,7 +139,7 @@ PgvectorIndexOptions = Annotated[HnswIndex | OtherIndex | FlatIndex, Field(discr
 
 
 @STORES.register("pgvector")
-class PgvectorStore(SettlingStore):
+class PgvectorStore(PostgresLogin, SettlingStore):
     """A table of PostgreSQL with the extension pgvector."""
 
     advice_for_low_recall = "Raise store.index.ef_search, m or ef_construction, or set store.index.kind: flat."
@@ -149,12 +159,6 @@ class PgvectorStore(SettlingStore):
 
     kind: Literal["pgvector"] = "pgvector"
     """PostgreSQL with pgvector, on the server at `url`."""
-
-    url: PostgresUrl
-    """The URL of the database, like `postgresql://user@localhost:5432/database`, without a password."""
-
-    password: Secret | None = None
-    """The user's password, like `${PGPASSWORD}`."""
 
     index: PgvectorIndexOptions = HnswIndex()
     """The index of the table."""
@@ -194,7 +198,7 @@ class PgvectorEngine(Engine):
         self._settings: Mapping[str, Any] = {}
 
     def _connection(self) -> Postgres:
-        return Postgres(str(self.store.url), self.store.password, self.store.timeout, self.store.address)
+        return Postgres(self.store, self.store.address)
 
     @contextmanager
     def idle(self) -> Iterator[Postgres]:
@@ -263,9 +267,6 @@ class PgvectorEngine(Engine):
         query = f'SELECT id, embedding::vector::real[] FROM "{name}" WHERE id = ANY(%s)'  # noqa: S608 - as above
         return dict(self.database.ask(query, codes))
 
-    def size(self, name: str) -> int | None:
-        return int(self.database.ask("SELECT pg_total_relation_size(%s::regclass)", f'"{name}"')[0][0])
-
     def drop(self, name: str) -> None:
         self.database.run(f'DROP TABLE IF EXISTS "{name}"')
 
@@ -330,7 +331,7 @@ Sql = tuple[str, tuple[Any, ...]]
 
 
 @COLLECTIONS.register("pgvector")
-class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
+class PgvectorCollectionOptions(PostgresLogin, NamedCollectionOptions, VectorFieldNames):
     """A table or view of PostgreSQL with a column of pgvector. The session is read-only."""
 
     engine = "PostgreSQL"
@@ -347,12 +348,6 @@ class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
     kind: Literal["pgvector"]
     """A PostgreSQL table with pgvector."""
 
-    url: PostgresUrl
-    """The URL of the database, like `postgresql://user@localhost:5432/database`, without a password."""
-
-    password: Secret | None = None
-    """The user's password, like `${PGPASSWORD}`."""
-
     db_schema: str = Field(default="public", alias="schema")
     """The table's schema."""
 
@@ -368,11 +363,8 @@ class PgvectorCollectionOptions(NamedCollectionOptions, VectorFieldNames):
     settings: dict[str, JsonValue] = Field(default={})
     """Further settings of PostgreSQL for the connection, like `{ivfflat.probes: 10}` (default: the server's)."""
 
-    timeout: Annotated[float, Field(gt=0)] = 60.0
-    """The time limit for a request, in seconds."""
-
     def connect(self, stack: ExitStack) -> PgvectorCollection:
-        database = Postgres(self.url, self.password, self.timeout, f"PostgreSQL at {self.url}")
+        database = Postgres(self, f"PostgreSQL at {self.url}")
         stack.callback(database.connection.close)
         with database.failing():
             return PgvectorCollection(self, database)

@@ -25,14 +25,21 @@ _COMPARED = 100
 """The most items whose texts are compared with the documents before the run."""
 
 
-class ItemReader:
-    """Reads from metadata which document an item is from, and which characters."""
+class ItemPlaces:
+    """Where items are in the documents, by their metadata and texts.
+
+    ``located`` counts the items whose text was found in their document, ``whole`` those that count as all of it,
+    because they have no text or their text was not found.
+    """
 
     def __init__(self, library: Library, options: CollectionOptions) -> None:
-        self.library = library
+        self._library = library
         self._options = options
         self.position = cache(library.position_of_path)
         """The position of the document with an id, or with the longest id that a path ends in; None for others."""
+        self._places: dict[str, tuple[int, int, int]] = {}
+        self.located = 0
+        self.whole = 0
 
     def document(self, item: Item) -> str:
         """The name of its document; empty if its metadata have none."""
@@ -61,35 +68,21 @@ class ItemReader:
                 raise ValueError(f"has {key!r} {value!r}, which is not a whole number")
         start = int(given[0])
         end = int(given[1]) if len(given) > 1 else start + len(normalised(item.text or ""))
-        size = len(self.library.text(position))
+        size = len(self._library.text(position))
         if not 0 <= start < end <= size:
-            name = self.library.ids[position]
+            name = self._library.ids[position]
             raise ValueError(f"is characters {start:,} to {end:,} of {name!r}, which has {size:,}")
         return start, end
 
-
-class ItemPlaces:
-    """The places of items by their ids: position of the document, and the characters of its text.
-
-    ``located`` counts the items whose text was found in their document, ``whole`` those that count as all of it,
-    because they have no text or their text was not found.
-    """
-
-    def __init__(self, library: Library, options: CollectionOptions) -> None:
-        self._reader = ItemReader(library, options)
-        self._places: dict[str, tuple[int, int, int]] = {}
-        self.located = 0
-        self.whole = 0
-
     def of(self, items: Sequence[Item]) -> list[tuple[int, int, int]]:
-        """The place of each item. Raises RunError if its document or its characters do not exist."""
-        library = self._reader.library
+        """The document and the characters of each item. Raises RunError if they do not exist."""
+        library = self._library
         sought: dict[str, PassageQuery] = {}
         for item in items:
             if item.id in self._places:
                 continue
             try:
-                position, span = self._reader.place(item)
+                position, span = self.place(item)
             except (LookupError, ValueError) as error:
                 raise RunError(f"the item {item.id!r} {error}.") from error
             self._places[item.id] = position, *(span or (0, len(library.text(position))))
@@ -107,7 +100,7 @@ class ItemPlaces:
 
 def survey(pages: Iterable[Sequence[Item]], library: Library, options: CollectionOptions) -> tuple[int, list[str]]:
     """The number of checked items, and the faults of items that do not fit the documents."""
-    reader = ItemReader(library, options)
+    reader = ItemPlaces(library, options)
     count, unknown, keys, misplaced = 0, Counter[str](), Counter[str](), list[str]()
     for items in pages:
         for number, item in enumerate(items, count):

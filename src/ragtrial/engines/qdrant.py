@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 import numpy as np
-from pydantic import Field, JsonValue, SecretStr
+from pydantic import Field, JsonValue
 
 from ragtrial.engines.base import STORES, FlatIndex, IndexUse, Space, Vectors, failing_as, one_line
 from ragtrial.engines.collection import COLLECTIONS, PAGE, Collection, Found, Item, NamedCollectionOptions
 from ragtrial.engines.filters import Comparison, Conditions, parsed, translated
-from ragtrial.engines.servers import Engine, ServerUrl, SettlingStore, wait_for
+from ragtrial.engines.servers import Engine, Server, ServerUrl, SettlingStore, wait_for
 from ragtrial.errors import InputError, StoreError, StoreServerError, listed
 from ragtrial.options import Options, Secret
 from ragtrial.rankings import Floats
@@ -81,22 +81,21 @@ def _scores_of(points: Sequence[Any], space: str) -> Floats:
     return np.asarray(-np.square(scores)) if space == "l2" else scores
 
 
-def _member_of(family: Any, name: str) -> Any:
-    """The member of an enumeration, whose names the packages spell differently."""
-    members = {member.upper(): member for member in dir(family)}
-    if name.upper() not in members:
-        raise ValueError(f"{family.__name__} has no {name!r}")
-    return getattr(family, members[name.upper()])
+class QdrantLogin(Server):
+    """The options for reaching a Qdrant server."""
+
+    api_key: Secret | None = None
+    """The server's API key, like `${QDRANT_API_KEY}`."""
 
 
-def connect(url: str, api_key: SecretStr | None, timeout: float) -> QdrantClient:
+def connect(login: QdrantLogin) -> QdrantClient:
     """A client of the server. It sends nothing yet."""
     from qdrant_client import QdrantClient
 
-    key = api_key.get_secret_value() if api_key else None
+    key, timeout = login.api_key.get_secret_value() if login.api_key else None, max(1, int(login.timeout))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about a key that is sent over http, as to a local server
-        return QdrantClient(url=url, api_key=key, timeout=max(1, int(timeout)), check_compatibility=False)
+        return QdrantClient(url=login.url, api_key=key, timeout=timeout, check_compatibility=False)
 
 
 def _client_errors(address: str) -> AbstractContextManager[None]:
@@ -115,7 +114,7 @@ def _client_errors(address: str) -> AbstractContextManager[None]:
 
 
 @STORES.register("qdrant")
-class QdrantStore(SettlingStore):
+class QdrantStore(QdrantLogin, SettlingStore):
     """Qdrant: Edge, its engine in this process, or a server by `url`."""
 
     connected_by = ("url", "api_key")
@@ -134,9 +133,6 @@ class QdrantStore(SettlingStore):
 
     kind: Literal["qdrant"] = "qdrant"
     """Qdrant: embedded in this process (Qdrant Edge), or on the server at `url`."""
-
-    api_key: Secret | None = None
-    """The server's API key, like `${QDRANT_API_KEY}`."""
 
     index: Annotated[QdrantHnswIndex | FlatIndex, Field(discriminator="kind")] = QdrantHnswIndex()
     """The index of the collection."""
@@ -205,7 +201,7 @@ class QdrantServer(QdrantEngine):
 
     def __init__(self, store: QdrantStore) -> None:
         super().__init__(store)
-        self.client = connect(str(store.url), store.api_key, store.timeout)
+        self.client = connect(store)
 
     def failing(self) -> AbstractContextManager[None]:
         return _client_errors(self.place)
@@ -226,7 +222,7 @@ class QdrantServer(QdrantEngine):
         if store.quantization is not None:
             (kind,) = store.quantization
             quantization = getattr(models, f"{kind.title()}Quantization").model_validate(store.quantization)
-        distance = _member_of(models.Distance, _DISTANCES[store.space])
+        distance = models.Distance(_DISTANCES[store.space])
         self.client.create_collection(
             name,
             vectors_config=models.VectorParams(size=dimension, distance=distance),
@@ -307,7 +303,7 @@ class QdrantEdge(QdrantEngine):
             scan = index.full_scan_threshold or _USUAL_SCAN
             graph = edge.HnswIndexConfig(m=index.m, ef_construct=index.ef_construction, full_scan_threshold=scan)
             threshold = index.indexing_threshold
-        distance = _member_of(edge.Distance, _DISTANCES[self.store.space])
+        distance = getattr(edge.Distance, _DISTANCES[self.store.space])
         config = edge.EdgeConfig(
             vectors={"": edge.EdgeVectorParams(size=dimension, distance=distance)},
             hnsw_config=graph,
@@ -324,8 +320,8 @@ class QdrantEdge(QdrantEngine):
             return None
         ((kind, options),) = self.store.quantization.items()
         words = {"type": edge.ScalarType, "compression": edge.CompressionRatio}
-        given = {key: _member_of(words[key], str(value)) if key in words else value for key, value in options.items()}
-        return getattr(edge, f"{kind.title()}QuantizationConfig")(**given)
+        members = {key: getattr(words[key], str(options[key]).title()) for key in words.keys() & options}
+        return getattr(edge, f"{kind.title()}QuantizationConfig")(**{**options, **members})
 
     def _open(self, shard: Any) -> None:
         self._shard = shard
@@ -368,7 +364,7 @@ class QdrantEdge(QdrantEngine):
 
 
 @COLLECTIONS.register("qdrant")
-class QdrantCollectionOptions(NamedCollectionOptions):
+class QdrantCollectionOptions(QdrantLogin, NamedCollectionOptions):
     """A collection of a Qdrant server."""
 
     engine = "Qdrant"
@@ -385,9 +381,6 @@ class QdrantCollectionOptions(NamedCollectionOptions):
     url: ServerUrl
     """The URL of the server, like `http://localhost:6333`."""
 
-    api_key: Secret | None = None
-    """The server's API key, like `${QDRANT_API_KEY}`."""
-
     id: str | None = None
     """The payload key with an item's id (default: the point's own id)."""
 
@@ -403,12 +396,9 @@ class QdrantCollectionOptions(NamedCollectionOptions):
     exact: bool = False
     """Compare all vectors instead of searching the graph."""
 
-    timeout: Annotated[float, Field(gt=0)] = 60.0
-    """The time limit for a request, in seconds."""
-
     def connect(self, stack: ExitStack) -> QdrantCollection:
         with _client_errors(f"Qdrant at {self.url}"):
-            client = connect(self.url, self.api_key, self.timeout)
+            client = connect(self)
             stack.callback(client.close)
             if not client.collection_exists(self.name):
                 raise self.missing([collection.name for collection in client.get_collections().collections])

@@ -24,7 +24,7 @@ from ragtrial.cache.untrusted import load_json
 from ragtrial.engines.base import SECRETS, Index, IndexUse, Store, Vectors, ranked
 from ragtrial.engines.batching import in_batches
 from ragtrial.errors import InputError, StoreError, StoreServerError
-from ragtrial.options import parts_of
+from ragtrial.options import Options, parts_of
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.registry import installed_version
 
@@ -55,6 +55,16 @@ def server_url(value: str) -> str:
 
 ServerUrl = Annotated[str, AfterValidator(server_url)]
 """The address of a server, without a password."""
+
+
+class Server(Options):
+    """The options for reaching a server."""
+
+    url: ServerUrl | None = None
+    """The URL of a server, without a password."""
+
+    timeout: Annotated[float, Field(gt=0)] = 60.0
+    """The time limit for a request to a server, in seconds."""
 
 
 class Engine(ABC):
@@ -107,10 +117,6 @@ class Engine(ABC):
         """The vectors of these rows that a server has."""
         return {}
 
-    def size(self, name: str) -> int | None:
-        """The bytes of the collection with its index, as the engine reports them; None if it does not."""
-        return None
-
     def drop(self, name: str) -> None:  # noqa: B027 - a folder is removed as a whole
         """Remove the collection from a server, if it exists."""
 
@@ -130,20 +136,6 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
-
-    def fill(self, name: str, vectors: Vectors, rows_at_once: int, advance: Callable[[int], None]) -> Mapping[str, Any]:
-        """Create the collection ``name`` with all vectors, and wait until searches use its index.
-
-        Returns the options in effect, as the engine reports them.
-        """
-        count, dimension = len(vectors), vectors.matrix.shape[1]
-
-        def send(rows: slice) -> None:
-            self.insert(name, rows.start, np.asarray(vectors.matrix[rows], dtype=np.float32))
-
-        self.create(name, count, dimension)
-        in_batches(send, count, rows_at_once, self.at_once, advance)
-        return self.finish(name, count, dimension)
 
     def rows(self, name: str, codes: list[int]) -> Floats:
         """The stored vectors of these rows, in this order."""
@@ -172,7 +164,7 @@ class EngineIndex(Index):
         self.engine.close()
 
 
-class ServerStore(Store):
+class ServerStore(Server, Store):
     """A store whose index is a collection on a server, if `url` names one."""
 
     connected_by: ClassVar[tuple[str, ...]] = ("url",)
@@ -186,12 +178,6 @@ class ServerStore(Store):
 
     most_rows: ClassVar[int] = 5_000
     """The most vectors in a request."""
-
-    url: ServerUrl | None = None
-    """The URL of a server, without a password."""
-
-    timeout: Annotated[float, Field(gt=0)] = 60.0
-    """The time limit for a request, in seconds."""
 
     concurrency: Annotated[int, Field(ge=1, le=64)] = 4
     """The maximum number of requests to the server at once while an index is built or searched (pgvector:
@@ -249,11 +235,18 @@ class ServerStore(Store):
         if self.url is not None:
             write_text(folder / REMOTE, json.dumps(known))  # first: a killed run leaves nothing unnamed
         with connected(self, folder) as engine:
-            options = dict(engine.fill(name, vectors, self.rows_at_once(vectors.matrix.shape[1]), advance))
+
+            def send(rows: slice) -> None:
+                engine.insert(name, rows.start, np.asarray(vectors.matrix[rows], dtype=np.float32))
+
+            size = len(vectors), vectors.matrix.shape[1]
+            engine.create(name, *size)
+            in_batches(send, len(vectors), self.rows_at_once(size[1]), engine.at_once, advance)
+            options = dict(engine.finish(name, *size))
             count = engine.count(name)
             if count != len(vectors):
                 raise StoreError(f"{engine} kept {count or 0:,} of {len(vectors):,} vectors in {name}.")
-            more = {"version": engine.version(), "count": count, "bytes": engine.size(name), "options": options}
+            more = {"version": engine.version(), "count": count, "options": options}
             sample = engine.rows(name, _sampled(count))
         if self.url is not None:
             np.save(folder / _SAMPLE, sample)
@@ -281,7 +274,7 @@ class ServerStore(Store):
             content = read_remote(folder)
         else:
             content = json.loads(built.read_text()) if built.exists() else {}
-        names = ("collection", "version", "bytes", "options")
+        names = ("collection", "version", "options")
         return {name: content[name] for name in names if content.get(name) is not None}
 
     @property

@@ -49,39 +49,6 @@ def test_scores_are_those_worked_out_by_hand_from_lucenes_formula(bread: Shelf) 
     assert (round(a, 4), round(b, 4)) == (0.6609, 0.2474)
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        # idf ln((3 - 1 + 0.5) / 1.5) for oven; rye is in two of three: ln(1.5 / 2.5) < 0 counts as 0.
-        ({"method": "robertson"}, [math.log(5 / 3) / 2.5, 0.0]),
-        # idf ln(N / n); tf is multiplied by k1 + 1.
-        ({"method": "atire"}, [math.log(1.5) * 4.4 / 3.5 + math.log(3) * 2.2 / 2.5, math.log(1.5) * 2.2 / 1.9]),
-        ({"k1": 0.0}, [math.log(1.6) + math.log(8 / 3), math.log(1.6)]),
-        # idf ln((N + 1) / (n + 0.5)); c = tf / (1 - b + b length / mean): 2 / 1.25, 1 / 1.25, 1 / 0.75; absent: c = 0.
-        (
-            {"method": "bm25l"},
-            [
-                2.2 * (math.log(4 / 2.5) * 2.1 / 3.3 + math.log(4 / 1.5) * 1.3 / 2.5),
-                2.2 * (math.log(4 / 2.5) * (4 / 3 + 0.5) / (4 / 3 + 1.7) + math.log(4 / 1.5) * 0.5 / 1.7),
-            ],
-        ),
-        # idf ln((N + 1) / n); ATIRE's share of the frequency, and delta = 1 for every word of the question.
-        (
-            {"method": "bm25+"},
-            [
-                math.log(2) * (4.4 / 3.5 + 1) + math.log(4) * (2.2 / 2.5 + 1),
-                math.log(2) * (2.2 / 1.9 + 1) + math.log(4),
-            ],
-        ),
-        ({"b": 0.0, "k1": 1.0}, [math.log(1.6) * 2 / 3 + math.log(8 / 3) / 2, math.log(1.6) / 2]),
-    ],
-)
-def test_the_other_formulas_give_what_they_say(bread: Shelf, options: dict[str, Any], expected: list[float]) -> None:
-    found = asked(opened(bread, **PLAIN, **options), "rye oven")
-    assert ids(found) == [["a", "b"]]
-    assert scores(found) == [pytest.approx(expected, abs=1e-6)]
-
-
 words = st.lists(st.sampled_from("abcdefgh"), max_size=8)
 corpora = st.lists(words, min_size=1, max_size=12).filter(any)
 weightings = st.builds(

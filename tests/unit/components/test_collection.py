@@ -56,7 +56,7 @@ def server(database: Path) -> Iterator[Mapping[str, Any]]:
     """Where a server of a copy of the database is."""
     folder = shutil.copytree(database, database.with_name("served"))
     with chroma_server(folder) as port:
-        yield {"host": "127.0.0.1", "port": port}
+        yield {"url": f"http://127.0.0.1:{port}"}
 
 
 def experiment(folder: Path, collection: Mapping[str, Any], **options: object) -> Experiment:
@@ -82,7 +82,7 @@ def found(made: Experiment, depth: int = 3, questions: list[Question] = QUESTION
     """What the retriever itself answers."""
     evaluator = Run.of(made.config())
     (setting,) = evaluator.settings
-    return setting.retriever.open(evaluator.corpus.context(setting)).search(questions, depth)  # type: ignore[attr-defined, no-any-return]  # a retriever
+    return setting.retriever.open(evaluator.data.corpus.context(setting)).search(questions, depth)  # type: ignore[attr-defined, no-any-return]  # a retriever
 
 
 def rows(candidates: Candidates) -> list[list[tuple[str, int, int]]]:
@@ -183,13 +183,13 @@ def test_copies_of_folders_are_gone_when_the_process_ends(tmp_path: Path, databa
 def test_the_same_command_searches_again_only_when_the_collection_has_changed(tmp_path: Path, database: Path) -> None:
     folder = shutil.copytree(database, tmp_path / "db")
     with chroma_server(folder) as port:
-        made = experiment(tmp_path / "experiment", {"host": "127.0.0.1", "port": port})
+        made = experiment(tmp_path / "experiment", {"url": f"http://127.0.0.1:{port}"})
         first = reported(made)
         names = {name for kind, name in made.stages() if kind == "rankings"}
         assert len(names) == 2  # those of the engine, and those of exact search
         assert ranked(reported(made)) == ranked(first)
         assert {found for kind, found in made.stages() if kind == "rankings"} == names
-        collection = opened(ChromaCollectionOptions(host="127.0.0.1", port=port, name="docs"))
+        collection = opened(ChromaCollectionOptions(url=f"http://127.0.0.1:{port}", name="docs"))
         assert isinstance(collection, ChromaCollection)
         collection.handle.update(ids=[ITEMS[0].id], metadatas=[{"about": "nothing"}])
         reported(made)
@@ -265,17 +265,3 @@ def test_items_at_one_place_are_one_hit_and_others_come_after_them(tmp_path: Pat
     assert len(set(rows(candidates)[0])) == 2
     assert candidates.facts["items_at_the_same_place"] == 1
     assert candidates.rankings.scores[0, 0] == pytest.approx(1)
-
-
-def test_headers_are_in_no_report_and_no_fingerprint(
-    tmp_path: Path, server: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TOKEN", "s3cr3t")
-    made = experiment(tmp_path, {**server, "headers": {"Authorization": "Bearer ${TOKEN}"}})
-    report = reported(made)
-    assert report.settings[0].parameters["retriever"]["collection"]["headers"] == {"Authorization": "Bearer ${TOKEN}"}
-    texts = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    assert not [text for text in texts if b"s3cr3t" in text]
-    monkeypatch.setenv("TOKEN", "another")
-    assert reported(made).settings[0].fingerprint == report.settings[0].fingerprint
-    assert len([name for kind, name in made.stages() if kind == "rankings"]) == 2

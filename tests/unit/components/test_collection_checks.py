@@ -114,13 +114,10 @@ def test_a_filter_is_in_the_engines_words_and_changes_rankings() -> None:
 @pytest.mark.parametrize(
     ("retriever", "fault"),
     [
-        ({"collection": {"name": "a", "path": "db", "host": "h"}},
-         "retrievers.prod.collection: it must have either path (a folder) or host (a server)."),
-        ({"collection": {"name": "a", "path": "db", "port": 8000}},
-         "retrievers.prod.collection: only a server has port; remove it, or set host instead of path."),
-        ({"collection": {"name": "a", "host": "http://h"}},
-         "retrievers.prod.collection: host is 'http://h'; it must be a name or an address alone, like localhost "
-         "(see ssl)."),
+        ({"collection": {"name": "a", "path": "db", "url": "http://h"}},
+         "retrievers.prod.collection: it must have either path (a folder) or url (a server)."),
+        ({"collection": {"name": "a", "path": "db", "headers": {}}},
+         "retrievers.prod.collection: only a server has headers; remove it, or set url instead of path."),
         ({"collection": {"name": "a", "path": "db", "end": "to"}},
          "retrievers.prod.collection: end needs start; give both, or start alone."),
         ({"collection": {"name": "a", "path": "db"}, "store": {"kind": "exact"}, "chunker": {"kind": "document"}},
@@ -179,7 +176,7 @@ def test_each_query_whose_conditions_are_not_understood_is_told(tmp_path: Path, 
         {**QUERIES[1], "where": {"lang": "fr"}},
         {**QUERIES[2], "where_document": {"$regex": "["}},
     ]
-    said = refused(experiment(tmp_path, {"host": "127.0.0.1", "port": server}, queries=queries)).splitlines()
+    said = refused(experiment(tmp_path, {"url": f"http://127.0.0.1:{server}"}, queries=queries)).splitlines()
     assert [line.partition(": Regex")[0] for line in said] == [
         "where: {'lang': ['en']} of the query 'How long do I bake rye bread?': where.lang is a list; it must be a "
         "text, a number, true or false.",
@@ -290,11 +287,11 @@ def test_another_server_than_chromas_is_told(tmp_path: Path, status: int | None,
     with HTTPServer(("127.0.0.1", 0), Handler) as web:
         threading.Thread(target=web.serve_forever, daemon=True).start()
         port = free_port() if status is None else web.server_port
-        said = refused(experiment(tmp_path, {"host": "127.0.0.1", "port": port}))
+        said = refused(experiment(tmp_path, {"url": f"http://127.0.0.1:{port}"}))
         web.shutdown()
     assert said.startswith(fault.format(url=f"http://127.0.0.1:{port}"))
 
 
 def test_a_database_or_a_tenant_that_is_not_there_is_told(tmp_path: Path, server: int) -> None:
-    said = refused(experiment(tmp_path, {"host": "127.0.0.1", "port": server, "database": "nope"}))
+    said = refused(experiment(tmp_path, {"url": f"http://127.0.0.1:{server}", "database": "nope"}))
     assert said.endswith(f"http://127.0.0.1:{server} has no database 'nope' of a tenant 'default_tenant'.")

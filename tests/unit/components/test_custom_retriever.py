@@ -354,16 +354,6 @@ def test_two_processes_write_answers_side_by_side(place: Workplace) -> None:
     assert (before, len(asked(place))) == (400, 400)
 
 
-def test_what_was_answered_before_a_failure_is_not_paid_for_again(place: Workplace) -> None:
-    place.write(COUNTED.replace("return", "if queries == ['bad']: raise OSError\n    return"))
-    with pytest.raises(RetrieverError):
-        place.search("x", "bad", "y", batch_size=1)
-    place.search("x", "y", "bad", batch_size=1, on_error="skip")
-    place.search("x", "y", "bad", batch_size=1, on_error="skip")
-    assert [call for call in asked(place) if "bad" not in call] == ["['x'] 10", "['y'] 10"]
-    assert len([call for call in asked(place) if "bad" in call]) == 3
-
-
 def test_damaged_lines_are_asked_again_and_the_others_are_not(place: Workplace) -> None:
     place.write(COUNTED)
     place.search("x", "y", "z")

@@ -111,17 +111,6 @@ def test_a_secret_among_the_options_is_in_no_report_and_in_nothing_that_is_kept(
     assert [str(path) for path in files if b"hunter2hunter2" in path.read_bytes()] == []
 
 
-def test_a_custom_retriever_finds_passages_where_its_texts_stand(tmp_path: Path) -> None:
-    made = experiment(tmp_path, options={"by": "sentence"})
-    quote = "Soup keeps for three days in the fridge"
-    query = "How many days does soup keep in the fridge?"
-    labels = [{"id": "keep", "text": query, "relevant_docs": [{"doc": "storage.txt", "quote": quote}]}]
-    made.write_queries(labels)
-    report = run_experiment(made.config("evaluators.unit=span"))
-    assert report.setting("mine").scores["recall@1"].mean == 1.0
-    assert report.setting("mine").scores["span_precision@1"].mean == pytest.approx(39 / 76, abs=0.2)
-
-
 def test_a_setting_that_finds_nothing_for_any_query_is_said_to_unless_it_could_not_be_asked(tmp_path: Path) -> None:
     mine = {"kind": "custom", "function": "idle:search", "batch_size": 1, "on_error": "skip", "top_k": 3}
     made = write_experiment(tmp_path, retrievers={"mine": mine})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from corpora import library_of
-from experiments import Experiment, write_experiment
+from experiments import write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
 from ragtrial.components.interfaces import Candidates, RetrieverContext
 from ragtrial.components.refiners.fusion import ExpandRefiner
 from ragtrial.config.load import load_config
 from ragtrial.dataset.chunks import Chunks
-from ragtrial.rankings import PADDING, from_rows
+from ragtrial.rankings import from_rows
 from ragtrial.records import Question, ReportWarning
+from refining import rows_of
 from report_hits import hits_of
 from small_experiment import CONFIG, small_experiment
 
@@ -51,10 +52,6 @@ def refined(
     made = from_rows(rows, [[0.5 - rank / 10 for rank in range(len(row))] for row in rows])
     part = Candidates(units, made, np.isin(np.arange(len(rows)), skipped))
     return refiner.open(cast("RetrieverContext", Nothing())).refine(questions, [part])
-
-
-def rows_of(found: Candidates) -> list[list[int]]:
-    return [[code for code in row if code != PADDING] for row in found.rankings.codes.tolist()]
 
 
 def texts(refiner: ExpandRefiner, question: Question) -> list[str]:
@@ -115,12 +112,6 @@ def test_equal_scores_go_by_document_id(units: Chunks) -> None:
     assert rows_of(refined(units, expand(), [Question("?", ("!",))], [[0], [1]])) == [[1, 0]]
 
 
-def test_a_question_is_skipped_with_any_of_its_wordings(units: Chunks) -> None:
-    found = refined(units, expand(), [PLAIN, RYE, PLAIN], [[0], [1], [], [2], [0]], 2)
-    assert found.skipped.tolist() == [False, True, False]
-    assert rows_of(found) == [[0], [], [0]]
-
-
 # What is said of it.
 
 
@@ -144,14 +135,6 @@ def test_labels_without_any_phrasings_are_a_warning() -> None:
 
 
 # What the config may say.
-
-
-def expanded(tmp_path: Path, **options: object) -> Experiment:
-    retrievers: Mapping[str, object] = {
-        "dense": {"kind": "dense", "top_k": 3},
-        "wide": {"kind": "expand", "inputs": "dense", "top_k": 3, **options},
-    }
-    return write_experiment(tmp_path, retrievers=retrievers)
 
 
 def test_what_a_file_has_for_a_question_was_not_found_for_its_other_wordings(tmp_path: Path) -> None:

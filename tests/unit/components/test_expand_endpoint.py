@@ -16,8 +16,7 @@ from ragtrial.components.endpoints.chat import PROMPTS
 from ragtrial.components.refiners.fusion import ExpandRefiner
 from ragtrial.errors import RunError
 from ragtrial.experiment import search_settings
-from ragtrial.pipeline.run import Run, RunOptions
-from ragtrial.progress import Listener
+from ragtrial.pipeline.run import Run
 from ragtrial.records import Question, Written
 from ragtrial.scoring.query_details import load_query
 from ragtrial.views.dry_run_lines import plan_lines, total_lines
@@ -39,17 +38,6 @@ def saying(text: str | None) -> Fault:
 def double() -> Iterator[EndpointDouble]:
     with EndpointDouble(default=saying(REPLY)) as made:
         yield made
-
-
-class Failures(Listener):
-    """Keeps the names of settings that fail."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def failed(self, setting: str, reason: str) -> None:
-        self.names.append(setting)
 
 
 def experiment_of(folder: Path, double: EndpointDouble, **options: Any) -> Experiment:
@@ -138,23 +126,6 @@ def test_a_plan_says_how_many_questions_are_to_be_asked_and_what_that_costs(
     again = Run.of(experiment.config()).dry_run()
     assert not again.to_do
     assert again.cost is None
-
-
-def test_replies_that_arrived_are_kept_when_one_fails_and_other_settings_go_on(
-    double: EndpointDouble, tmp_path: Path
-) -> None:
-    experiment = experiment_of(tmp_path, double)
-    double.faults = [None, None, endpoint_double.status(404, "no")]
-    listener = Failures()
-    options = RunOptions(listener=listener)
-    report = run_experiment(experiment.config("retrievers.wide.endpoint.concurrency=1"), options)
-    assert listener.names == ["wide"]
-    assert [failure.name for failure in report.failures] == ["wide"]
-    assert "answered 404: no" in report.failures[0].error
-    assert report.setting("dense").name == "dense"
-    double.asked.clear()
-    assert not run_experiment(experiment.config(), RunOptions()).failures
-    assert len(double.asked) == ASKED - 2
 
 
 def test_a_search_asks_the_chat_model_too_and_says_when_it_cannot(double: EndpointDouble, tmp_path: Path) -> None:

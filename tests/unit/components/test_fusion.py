@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 from corpora import library_of
-from experiments import Experiment, write_experiment
+from experiments import write_experiment
 from ragtrial import run_experiment
 from ragtrial.components.interfaces import Candidates, RetrieverContext
 from ragtrial.components.refiners.fusion import FusionRefiner
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import RunError
-from ragtrial.rankings import PADDING, from_rows
+from ragtrial.rankings import from_rows
 from ragtrial.records import Question
+from refining import places_of
 from report_hits import hits_of
 
 TEXTS = {"z": "zinc and zeal and zest", "a": "an apple and an axe", "m": "more mice"}
@@ -65,12 +66,6 @@ def fused(library: Library, parts: Sequence[Candidates], **options: Any) -> Cand
     return refiner.refine([Question("?")] * len(parts[0].rankings), parts)
 
 
-def places_of(found: Candidates, row: int = 0) -> list[tuple[str, int, int]]:
-    codes = [code for code in found.rankings.codes[row].tolist() if code != PADDING]
-    units = found.units
-    return [(units.document_id(code), units.span(code).start, units.span(code).end) for code in codes]
-
-
 # Chunk by chunk, or document by document.
 
 
@@ -99,7 +94,7 @@ def test_parts_with_other_chunks_are_fused_document_by_document(
     found = fused(library, [dense, bm25])
     assert found.rankings.scores.tolist()[0] == pytest.approx([1 / 63 + 1 / 61, 2 / 62, 1 / 61])
     # m stands better in bm25, z only in dense; a stands second in both, and the first part has it.
-    assert places_of(found) == [("m", 0, 9), ("a", 0, 4), ("z", 4, 22)]
+    assert places_of(found)[0] == [("m", 0, 9), ("a", 0, 4), ("z", 4, 22)]
     assert found.facts == {"fused_by": "document", "mean_fused": 3, "mean_in_all": 2, "mean_in_one": 1}
 
 
@@ -107,8 +102,8 @@ def test_where_a_document_stands_equally_well_the_part_that_weighs_more_represen
     library: Library, halves: Chunks, wholes: Chunks
 ) -> None:
     dense, bm25 = candidates(halves, [(2, 7.0)]), candidates(wholes, [(A, 2.0)])
-    assert places_of(fused(library, [dense, bm25], weights=[2, 1])) == [("a", 0, 4)]
-    assert places_of(fused(library, [dense, bm25], weights=[1, 2])) == [("a", 0, 19)]
+    assert places_of(fused(library, [dense, bm25], weights=[2, 1]))[0] == [("a", 0, 4)]
+    assert places_of(fused(library, [dense, bm25], weights=[1, 2]))[0] == [("a", 0, 19)]
 
 
 def test_the_scores_of_a_document_are_those_of_its_first_chunk(
@@ -117,7 +112,7 @@ def test_the_scores_of_a_document_are_those_of_its_first_chunk(
     dense = candidates(halves, [(0, 9.0), (1, 1.0), (2, 5.0)])
     bm25 = candidates(wholes, [(A, 1.0), (Z, 1.0)])
     found = fused(library, [dense, bm25], method="weighted", normalisation="none")
-    assert places_of(found) == [("z", 0, 4), ("a", 0, 19)]
+    assert places_of(found)[0] == [("z", 0, 4), ("a", 0, 19)]
     assert found.rankings.scores.tolist() == [[10, 6]]
 
 
@@ -129,7 +124,7 @@ def test_a_question_that_one_part_skipped_is_skipped(library: Library, halves: C
     bm25 = candidates(halves, [], [(2, 1.0)], [(3, 1.0)], skipped=[0])
     found = fused(library, [dense, bm25])
     assert found.skipped.tolist() == [True, False, False]
-    assert [len(places_of(found, row)) for row in range(3)] == [0, 2, 1]
+    assert [len(places_of(found)[row]) for row in range(3)] == [0, 2, 1]
     assert found.facts["mean_fused"] == 1.5
 
 
@@ -163,16 +158,6 @@ def test_scores_that_add_up_to_more_than_float32_holds_are_refused(library: Libr
 
 
 # What the config may say.
-
-
-def hybrid(tmp_path: Path, **options: object) -> Experiment:
-    """An experiment with the retrievers dense, whole (of whole documents) and hybrid."""
-    retrievers: Mapping[str, object] = {
-        "dense": {"kind": "dense", "top_k": 3},
-        "whole": {"kind": "dense", "top_k": 3, "chunker": {"kind": "document"}},
-        "hybrid": {"kind": "fusion", "inputs": ["dense", "whole"], "top_k": 3, **options},
-    }
-    return write_experiment(tmp_path, retrievers=retrievers)
 
 
 @pytest.mark.parametrize(("unit", "chunker"), [("span", "document"), ("document", "document"), ("span", "recursive")])

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from milvus_servers import PACKAGED, milvus_server
 from ragtrial.engines import Conditions
-from ragtrial.engines.milvus import server_client
+from ragtrial.engines.milvus import MilvusStore, server_client
 from ragtrial.engines.milvus_collection import MilvusCollectionOptions
 from ragtrial.errors import InputError
 
@@ -28,7 +27,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     from pymilvus import DataType
 
     with milvus_server(tmp_path_factory.mktemp("milvus")) as reached:
-        client = server_client(reached["url"], "", "default", 60)
+        client = server_client(MilvusStore(url=reached["url"]))
         schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
         schema.add_field("pk", DataType.INT64, is_primary=True)
         schema.add_field("page_content", DataType.VARCHAR, max_length=100)
@@ -102,7 +101,7 @@ def test_filters_of_both_forms_are_joined(url: str) -> None:
     found = [item.id for page in collection.pages(Conditions({"area": "a"}, filter="pk < 6")) for item in page]
     assert sorted(found) == ["1", "3", "5"]
     with pytest.raises(ValueError, match="pk"):
-        collection.validate(Conditions(filter="pk <"))
+        collection.check_conditions(Conditions(filter="pk <"))
     collection.close()
 
 
@@ -120,12 +119,6 @@ def test_what_does_not_fit_is_refused_with_what_does(url: str, changes: dict[str
     with pytest.raises(InputError) as caught:
         options(url, **changes).open()
     assert re.search(said, str(caught.value))
-
-
-@pytest.mark.parametrize("given", [{"timeout": 5}, {"database": "default"}, {"token": "t"}])
-def test_options_of_a_server_are_refused_for_a_folder(given: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=f"only a server has {next(iter(given))}; remove it, or set url"):
-        MilvusCollectionOptions.model_validate({"kind": "milvus", "name": "docs", "path": "docs.db", **given})
 
 
 def test_a_file_of_an_older_milvus_lite_and_another_folder_are_refused(tmp_path: Path) -> None:

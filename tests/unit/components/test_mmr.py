@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrial.components.interfaces import Candidates
 from ragtrial.components.refiners import mmr
 from ragtrial.components.refiners.mmr import selected
 from ragtrial.dataset.chunks import Chunks
@@ -123,13 +122,3 @@ def test_texts_are_embedded_as_they_are_indexed(tmp_path: Path) -> None:
     texts = list(bench.materials().texts(units).indexed_texts([0, 1]))
     assert texts[0] != units.text(0)
     assert set(texts) <= set(bench.experiment.embedded())
-
-
-def test_questions_without_candidates_and_skipped_ones_stay_what_they_are(bench: Bench) -> None:
-    units = bench.chunks()
-    part = candidates(units, [[], [2, 1]])
-    found = bench.refined(QUESTIONS[:2], Candidates(units, part.rankings, np.array([True, False])))
-    assert [sorted(row) for row in rows_of(found)] == [[], [1, 2]]
-    assert found.skipped.tolist() == [True, False]
-    assert rows_of(bench.refined(QUESTIONS, candidates(units, [[], [], []]))) == [[], [], []]
-    assert rows_of(bench.refined([], candidates(units, []))) == []

@@ -133,19 +133,6 @@ def test_hits_that_are_their_own_parents_are_told(bench: Bench) -> None:
     )
 
 
-@pytest.mark.parametrize("returns", ["document", "neighbours", "chunk"])
-def test_questions_without_hits_and_skipped_ones_stay_what_they_are(bench: Bench, returns: str) -> None:
-    options = [*CHUNK, f"retrievers.refined.returns={returns}"]
-    part = candidates(words(bench), [[], [2]])
-    found = bench.refined(["?"] * 2, Candidates(part.units, part.rankings, np.array([True, False])), *options)
-    assert [len(row) for row in rows_of(found)] == [0, 1]
-    assert found.skipped.tolist() == [True, False]
-    nothing = bench.refined(["?"], candidates(bench.units([]), [[]]), *options)
-    assert rows_of(nothing) == [[]]
-    assert nothing.facts["hits"] == 0
-    assert list(bench.refiner(*options).warnings("wide", nothing.facts)) == []
-
-
 def test_later_searches_keep_the_codes_of_earlier_ones(bench: Bench) -> None:
     opened = bench.refiner().open(bench.materials())
     first = opened.refine([], [candidates(words(bench), [[9]])])

@@ -15,11 +15,9 @@ import pytest
 
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.cache.vectors import VectorCache
-from ragtrial.components.interfaces import Candidates
 from ragtrial.components.refiners.rerankers import TextPairs
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.errors import ConfigError, RunError
-from ragtrial.progress import Silent
 from refining import Bench, candidates, places_of, rows_of, write_bench
 from tiny_models import MOST_TOKENS, edit_json, write_tiny_cross_encoder
 
@@ -124,19 +122,6 @@ def test_a_pair_of_exactly_the_length_that_is_read_is_not_truncated(bench: Bench
         assert found.facts["pairs_truncated"] == truncated
 
 
-class Watched(Silent):
-    """Notes how many pairs are done at each step; stops the program after some."""
-
-    def __init__(self, most: int = 10_000) -> None:
-        self.steps: list[int] = []
-        self.most = most
-
-    def advance(self, count: int) -> None:
-        self.steps.append(count)
-        if sum(self.steps) >= self.most:
-            raise KeyboardInterrupt
-
-
 @pytest.fixture
 def own_bench(reranker: Path, tmp_path: Path) -> Bench:
     """A bench whose model may be broken."""
@@ -157,28 +142,6 @@ def test_a_pair_is_scored_once_and_the_model_is_loaded_for_missing_pairs_alone(o
     own_bench.refined(QUESTIONS[:1], candidates(units, [[3, 0]]), nowhere)  # the text of d.txt is that of a.txt
     with pytest.raises(RunError, match="cannot be loaded"):
         own_bench.refined(QUESTIONS[1:], candidates(units, [[0, 1]]), nowhere)
-
-
-def test_what_was_scored_before_a_run_was_stopped_is_not_scored_again(own_bench: Bench) -> None:
-    units = documents(own_bench, "a.txt", "b.txt", "c.txt", "e.txt", "twice.txt")
-    every = candidates(units, [[0, 1, 2, 3, 4]])
-    with pytest.raises(KeyboardInterrupt):
-        own_bench.refined(QUESTIONS[:1], every, progress=Watched(most=4))
-    (kept,) = (own_bench.experiment.workspace / "pairs").glob("*.sqlite")
-    with VectorCache(kept) as cache:
-        assert len(cache) == 4
-    watched = Watched()
-    found = own_bench.refined(QUESTIONS[:1], every, progress=watched)
-    assert watched.steps == [4, 1]
-    assert len(rows_of(found)[0]) == 5
-
-
-def test_equal_pairs_are_scored_once(own_bench: Bench) -> None:
-    units = documents(own_bench, "a.txt", "d.txt", "b.txt")
-    watched = Watched()
-    found = own_bench.refined([QUESTIONS[0]] * 2, candidates(units, [[0, 1], [1, 2]]), progress=watched)
-    assert sum(watched.steps) == 2
-    assert found.facts["pairs"] == 4
 
 
 def test_while_latency_is_measured_nothing_is_read_from_or_added_to_what_is_kept(own_bench: Bench) -> None:
@@ -249,18 +212,6 @@ def test_a_setting_none_of_whose_candidates_has_text_fails_and_says_so(bench: Be
     )
     with pytest.raises(RunError, match=r"empty, or set title: true\.$"):
         bench.refined(QUESTIONS, candidates(units, [[0], []]), "retrievers.refined.title=false")
-
-
-def test_questions_for_which_nothing_was_found_or_that_were_skipped_stay_what_they_are(bench: Bench) -> None:
-    units = documents(bench, "a.txt")
-    given_part = candidates(units, [[], [0]])
-    skipped = np.array([True, False])
-    found = bench.refined(QUESTIONS, Candidates(units, given_part.rankings, skipped))
-    assert rows_of(found) == [[], [0]]
-    assert found.skipped.tolist() == [True, False]
-    nothing = bench.refined(QUESTIONS, candidates(units, [[], []]))
-    assert rows_of(nothing) == [[], []]
-    assert bench.refined([], candidates(units, [])).facts["pairs"] == 0
 
 
 def test_models_that_give_no_single_score_are_refused_by_their_files(

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import endpoint_double
 from endpoint_double import EndpointDouble, score_of, tokens_of
 from ragtrial.components.interfaces import Texts
-from ragtrial.components.refiners.rerankers import EndpointReranker, RerankEndpoint
+from ragtrial.components.refiners.rerankers import RerankEndpoint
 from ragtrial.errors import EndpointError
 from ragtrial.records import Question
 from refining import Bench, candidates, rows_of, write_bench
@@ -103,18 +102,6 @@ def test_texts_go_in_requests_of_at_most_so_many(double: EndpointDouble, tmp_pat
     assert sorted(len(asked.body["texts"]) for asked in double.asked) == [1, 2, 2]
 
 
-def test_what_arrived_before_a_failure_is_kept(double: EndpointDouble, tmp_path: Path) -> None:
-    bench = bench_of(tmp_path, double, batch_size=1, concurrency=1)
-    double.faults = [None, None, endpoint_double.status(404)]
-    with pytest.raises(EndpointError, match="answered 404"):
-        refined(bench, [[0, 1, 2, 4], [4]])
-    refined(bench, [[0, 1, 2, 4], [4]])
-    kept = double.asked[:2]
-    probe = double.asked[0].texts
-    assert [asked.texts for asked in double.asked[3:]].count(probe) == 1, "to see that the model is the same"
-    assert all(asked.texts != kept[1].texts for asked in double.asked[3:])
-
-
 def test_a_model_that_changed_behind_its_name_is_noticed(double: EndpointDouble, tmp_path: Path) -> None:
     refined(bench_of(tmp_path, double), [[0, 1], [1]])
     double.default = lambda _, answer: {
@@ -143,5 +130,5 @@ def test_the_known_pair_is_asked_again_once_and_not_for_each_ranking(double: End
 def test_a_search_is_billed_for_each_request_and_each_hundred_texts(batch_size: int, texts: int, searches: int) -> None:
     endpoint = RerankEndpoint(model="m", base_url="http://127.0.0.1:9", batch_size=batch_size, search_price=2.0)
     assert endpoint.searches(np.array([texts])).tolist() == [searches]
-    cost = EndpointReranker(endpoint).expected_cost([Question("a")], Texts(texts, 10), texts)
+    cost = endpoint.expected_cost([Question("a")], Texts(texts, 10), texts)
     assert cost == pytest.approx(searches * 2.0 / 1000)

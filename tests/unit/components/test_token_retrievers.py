@@ -79,19 +79,6 @@ def test_the_similarity_that_a_model_declares_is_used(
 
 
 @KINDS
-def test_what_was_made_is_not_made_again(kind: str, models: dict[str, Path], tmp_path: Path) -> None:
-    experiment = kitchen(tmp_path, models)
-    first = asked(experiment, kind, QUESTIONS)
-    for path in (experiment.workspace / kind).iterdir():
-        shutil.rmtree(path)  # the index, not what the model made
-    again = asked(experiment, kind, QUESTIONS, 100, f"retrievers.{kind}.{NOWHERE}")
-    assert again.rows() == first.rows()
-    np.testing.assert_array_equal(again.scores(0), first.scores(0))
-    with pytest.raises(RunError, match="cannot be loaded"):
-        asked(experiment, kind, ["Something new"], 100, f"retrievers.{kind}.{NOWHERE}")
-
-
-@KINDS
 def test_an_index_with_other_bytes_is_made_again_from_what_is_kept(
     kind: str, models: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -239,18 +239,6 @@ def test_one_search_serves_all_that_are_no_wider_and_each_that_is_has_its_own(in
     assert of_exact == {None: Depth(90, 12)}
 
 
-@pytest.mark.slow
-def test_the_plan_has_a_search_of_each_width_and_is_right_about_what_is_there(
-    indexed: Experiment, tmp_path: Path
-) -> None:
-    shutil.copytree(indexed.workspace, tmp_path / "workspace")
-    config = indexed.config().model_copy(update={"workspace": str(tmp_path / "workspace")})
-    before = [node for node in Run.of(config).dry_run().stages if node.what == "dense (dense)"]
-    assert [node.is_cached for node in before] == [False, False]
-    run_experiment(config)
-    assert Run.of(config).dry_run().to_do == []
-
-
 def test_a_collection_that_is_there_already_is_searched_by_its_own_width(tmp_path: Path) -> None:
     folder = write_collection(tmp_path / "db", [Item("one", "rye bread")])
     collection = ChromaCollectionOptions(path=str(folder), name="docs")

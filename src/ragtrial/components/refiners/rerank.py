@@ -96,15 +96,15 @@ class Rerank(LocalModel, SingleInputRefiner):
 
     def identity(self) -> dict[str, Any]:
         """Without what changes no score but in its last bits, and the options of the other kind of model."""
-        model = self.reranker
-        found = {name: value for name, value in super().identity().items() if name not in model.not_identity}
-        return found | model.identity()
+        unhashed = {"device", "batch_size", "endpoint"} if self.endpoint is None else LocalModel.model_fields.keys()
+        parts = {name: value for name, value in super().identity().items() if name not in unhashed}
+        return parts | (self.endpoint.parts() if self.endpoint else {})
 
     def expected_cost(self, questions: Sequence[Question], texts: Texts) -> float | None:
-        return self.reranker.expected_cost(questions, texts, self.candidates)
+        return self.endpoint.expected_cost(questions, texts, self.candidates) if self.endpoint else None
 
     def cost(self, facts: Facts) -> float | None:
-        return self.reranker.cost(facts)
+        return self.endpoint.cost_of(facts.get("tokens"), facts.get("searches")) if self.endpoint else None
 
     def inputs(self, digest: Digest) -> Any:
         return self.reranker.inputs(digest)

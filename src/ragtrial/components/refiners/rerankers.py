@@ -23,7 +23,7 @@ from ragtrial.components.embedders.sentence_transformer import load_model
 from ragtrial.components.endpoints.client import Client, Refusals, billed, in_order, is_number, named
 from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl, Price
 from ragtrial.components.endpoints.transport import answer_budget
-from ragtrial.components.interfaces import Fact, Facts, Texts
+from ragtrial.components.interfaces import Fact, Texts
 from ragtrial.components.tokenizers import Tokenizer, estimated_tokens
 from ragtrial.engines.batching import as_they_come
 from ragtrial.errors import ConfigError, EndpointError, RunError
@@ -103,9 +103,6 @@ def _lengths(tokenizer: Tokenizer | None, texts: Sequence[str]) -> Counts:
 class Reranker(ABC):
     """A model that scores pairs of a question and a text."""
 
-    not_identity: ClassVar[tuple[str, ...]]
-    """The options of `rerank` that change no score, or only its last bits, and the options of other models."""
-
     columns: ClassVar[int] = 1
     """How many numbers are kept for a pair; the first is its score."""
 
@@ -129,23 +126,11 @@ class Reranker(ABC):
     ) -> Iterator[Sequence[int]]:
         """Score the ``wanted`` pairs and ``keep`` the numbers of each batch; yields the positions that are done."""
 
-    def identity(self) -> dict[str, Any]:
-        """The parts of the key that are no options of `rerank`, as JSON values."""
-        return {}
-
     def check(self, setting: str) -> None:  # noqa: B027 - an endpoint is not asked, and so not paid, before it is needed
         """Raise InputError for ``setting`` if the files show that the model cannot rerank."""
 
     def tokenizer(self) -> Tokenizer | None:
         """The model's tokenizer, None if it is not available. Raises ModelNotFoundError."""
-        return None
-
-    def expected_cost(self, questions: Sequence[Question], texts: Texts, candidates: int) -> float | None:
-        """The approximate cost of scoring the first ``candidates`` of ``texts``; None if nothing is paid."""
-        return None
-
-    def cost(self, facts: Facts) -> float | None:
-        """The amount paid, from the facts of a ranking; None if no payment is known."""
         return None
 
     def billed(self, numbers: Floats, question: Counts) -> dict[str, Fact]:
@@ -183,8 +168,6 @@ class Reranker(ABC):
 @dataclass(eq=False)
 class LocalReranker(Reranker):
     """A cross-encoder of the sentence-transformers library. It is loaded when the first score is missing."""
-
-    not_identity: ClassVar[tuple[str, ...]] = ("device", "batch_size", "endpoint")
 
     options: LocalModel
 
@@ -347,6 +330,18 @@ class RerankEndpoint(EndpointOptions):
         """
         return np.asarray(-(-texts // min(self.batch_size, TEXTS_PER_SEARCH)), dtype=np.int64)
 
+    def parts(self) -> dict[str, Any]:
+        """All that changes a score, but its pair, as JSON values."""
+        fields = {"fields": self.fields} if self.fields else {}
+        return {"endpoint": {**self.answered_by(), **fields}}
+
+    def expected_cost(self, questions: Sequence[Question], texts: Texts, candidates: int) -> float | None:
+        """The approximate cost of scoring the first ``candidates`` of ``texts``; None without a price."""
+        looked_at = min(candidates, texts.count or candidates)
+        asked = sum(estimated_tokens(question.text) for question in questions)
+        tokens = looked_at * (asked + len(questions) * texts.tokens)
+        return self.cost_of(tokens, len(questions) * int(self.searches(np.array(looked_at))))
+
     def cost_of(self, tokens: object, searches: object) -> float | None:
         """The cost of a number of tokens and searches; None if no known number has a price."""
         parts = [(tokens, self.price, 1e6), (searches, self.search_price, 1e3)]
@@ -367,7 +362,6 @@ class EndpointReranker(Reranker):
     These are NaN if the endpoint does not report them.
     """
 
-    not_identity: ClassVar[tuple[str, ...]] = tuple(LocalModel.model_fields)
     columns: ClassVar[int] = 3
 
     endpoint: RerankEndpoint
@@ -380,21 +374,8 @@ class EndpointReranker(Reranker):
     def model(self) -> str:
         return self.endpoint.model
 
-    def identity(self) -> dict[str, Any]:
-        fields = {"fields": self.endpoint.fields} if self.endpoint.fields else {}
-        return {"endpoint": {**self.endpoint.answered_by(), **fields}}
-
     def inputs(self, digest: Digest) -> dict[str, Any]:
-        return self.identity()
-
-    def expected_cost(self, questions: Sequence[Question], texts: Texts, candidates: int) -> float | None:
-        looked_at = min(candidates, texts.count or candidates)
-        asked = sum(estimated_tokens(question.text) for question in questions)
-        tokens = looked_at * (asked + len(questions) * texts.tokens)
-        return self.endpoint.cost_of(tokens, len(questions) * int(self.endpoint.searches(np.array(looked_at))))
-
-    def cost(self, facts: Facts) -> float | None:
-        return self.endpoint.cost_of(facts.get("tokens"), facts.get("searches"))
+        return self.endpoint.parts()
 
     def billed(self, numbers: Floats, question: Counts) -> dict[str, Fact]:
         """Tokens, None if they are not known, and searches: where they are not billed by number, an estimate."""

@@ -49,10 +49,8 @@ def _stop_words(value: object) -> object:
 
 
 def _word(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no word; write words as texts, in quotes.")  # noqa: TRY004 - pydantic's way
-    if len(value.split()) != 1:
-        raise ValueError(f"{str(value)!r} is not one word; list words one by one.")
+    if not isinstance(value, str) or len(value.split()) != 1:
+        raise ValueError(f"{value!r} is not one word; list words one by one, as texts in quotes.")
     return str(value)
 
 

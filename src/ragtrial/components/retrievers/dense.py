@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import Field, JsonValue, PrivateAttr, model_validator
@@ -122,26 +122,46 @@ class DenseRetriever(VectorRetriever):
     def asked(self, question: Question) -> Any:
         if self.collection is None:
             return question.text
-        where, where_document, _ = self._conditions.joined(question)  # the filter is the same for all
+        where, where_document, _ = self.conditions.joined(question)  # the filter is the same for all
         return [question.text, where, where_document]
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         if self.collection is not None:
-            _check_collection(self.collection, self._conditions, context, questions)
+            try:
+                opened(self.collection, afresh=True)
+            except InputError as error:
+                raise InputError(*(f"{context.setting}: {fault.message}" for fault in error.faults)) from error
+            _OpenCollection(self, context).check(questions)
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
-        if self.collection is not None:
-            yield from _warnings_of(self.collection, setting, facts)
+        if self.collection is None:
+            return
+        yield from self.collection.warnings(setting, facts)
+        if not facts.get("vectors_agree"):
+            checked = facts.get("checked")
+            message = f"{setting}: whether the embedder is the one that made the collection's vectors: {checked}."
+            yield ReportWarning("collection-not-checked", message)
+        if facts.get("space") == "l2" and facts.get("normalised") is False:
+            yield ReportWarning(
+                "l2-lengths",
+                f"{setting}: the collection compares by l2, and its vectors are of different lengths: how long a "
+                "vector is counts beside its direction. Most models are trained for cosine.",
+            )
+        if facts.get("queries_without_items"):
+            yield ReportWarning(
+                "conditions-without-items",
+                f"{setting}: queries whose where and where_document let no item of the collection through: "
+                f"{facts['queries_without_items']:,}.",
+            )
 
     def open(self, context: RetrieverContext) -> _OpenCollection | _OpenDense:
         if self.collection is None:
             return _OpenDense(context)
-        held = opened(self.collection)
-        searched = _exact_search(held, context) if self._is_exact else held
-        return _OpenCollection(searched, self.collection, self._conditions, context)
+        return _OpenCollection(self, context, is_exact=self._is_exact)
 
     @property
-    def _conditions(self) -> Conditions:
+    def conditions(self) -> Conditions:
+        """The conditions of the config."""
         return Conditions(self.where, self.where_document, self.filter)
 
 
@@ -157,117 +177,118 @@ class _OpenDense:
 _MOST_FAULTS = 20
 
 
-def _check_collection(
-    options: CollectionOptions, conditions: Conditions, context: RetrieverContext, questions: Sequence[Question]
-) -> None:
-    """Look whether the collection is there, fits the documents and the embedder, and understands all conditions.
-
-    Raises InputError with all that is wrong.
-    """
-    try:
-        held = opened(options, afresh=True)
-    except InputError as error:
-        raise InputError(*(f"{context.setting}: {fault.message}" for fault in error.faults)) from error
-    if not held.count:
-        raise InputError(f"{context.setting}: {held} is empty; there is nothing to search.")
-    faults = list(_refused(held, conditions, questions))
-    if not faults:
-        count, faults = placement.survey(held.pages(conditions), context.library, options)
-        if not count:
-            faults = [f"no item of {held.count:,} meets {conditions}."]
-        elif not faults:
-            faults = [_agreement(held, options, conditions, context, questions).fault]
-    found = [f"{context.setting}: {held}: {fault}" for fault in faults if fault]
-    if found:
-        more = [f"and {len(found) - _MOST_FAULTS:,} more faults."] if len(found) > _MOST_FAULTS else []
-        raise InputError(*found[:_MOST_FAULTS], *more)
-
-
-def _warnings_of(options: CollectionOptions, setting: str, facts: Facts) -> Iterator[ReportWarning]:
-    """The warnings about a collection that was searched, according to its facts."""
-    yield from options.warnings(setting, facts)
-    if not facts.get("vectors_agree"):
-        checked = facts.get("checked")
-        message = f"{setting}: whether the embedder is the one that made the collection's vectors: {checked}."
-        yield ReportWarning("collection-not-checked", message)
-    if facts.get("space") == "l2" and facts.get("normalised") is False:
-        yield ReportWarning(
-            "l2-lengths",
-            f"{setting}: the collection compares by l2, and its vectors are of different lengths: how long a vector is "
-            "counts beside its direction. Most models are trained for cosine.",
-        )
-    if facts.get("queries_without_items"):
-        yield ReportWarning(
-            "conditions-without-items",
-            f"{setting}: queries whose where and where_document let no item of the collection through: "
-            f"{facts['queries_without_items']:,}.",
-        )
-
-
-def _exact_search(held: Collection, context: RetrieverContext) -> ExactSearch:
-    """Exact search over the vectors of a collection, which are read once for each of its contents."""
-
-    def build(folder: Path) -> None:
-        with stage(context.progress, f"vectors of {held.options.title}", held.count, "vectors") as progress:
-            ExactSearch.write(held, folder, progress.advance)
-
-    parts = {"kind": held.options.kind, "id": held.id, "content": held.content}
-    return context.keep("collections", parts, f"vectors of {held}", build, partial(ExactSearch.read, held))
-
-
-@dataclass
 class _OpenCollection:
     """A collection at work, searched by its engine or exactly.
 
     Rows are in the order of the search, equal distances too; a place is in a row once.
     """
 
-    searched: Collection | ExactSearch
-    options: CollectionOptions
-    conditions: Conditions
-    context: RetrieverContext
+    def __init__(self, retriever: DenseRetriever, context: RetrieverContext, *, is_exact: bool = False) -> None:
+        self._context, self._conditions, self._is_exact = context, retriever.conditions, is_exact
+        self._options = cast("CollectionOptions", retriever.collection)
+        self._collection = opened(self._options)
+        self._items = ItemPlaces(context.library, self._options)
+        self._places = ForeignPlaces(context.library)
 
-    def __post_init__(self) -> None:
-        self._held = opened(self.options)
-        self._is_exact = isinstance(self.searched, ExactSearch)
-        self._items = ItemPlaces(self.context.library, self.options)
-        self._places = ForeignPlaces(self.context.library)
+    @cached_property
+    def _searched(self) -> Collection | ExactSearch:
+        """What is searched: the collection, or its vectors, which are read once for each of its contents."""
+        collection, context = self._collection, self._context
+        if not self._is_exact:
+            return collection
+
+        def build(folder: Path) -> None:
+            with stage(context.progress, f"vectors of {self._options.title}", collection.count, "vectors") as progress:
+                ExactSearch.write(collection, folder, progress.advance)
+
+        parts = {"kind": self._options.kind, "id": collection.id, "content": collection.content}
+        return context.keep(
+            "collections", parts, f"vectors of {collection}", build, partial(ExactSearch.read, collection)
+        )
+
+    def check(self, questions: Sequence[Question]) -> None:
+        """Check that the collection fits the documents and the embedder, and understands all conditions.
+
+        Raises InputError with all that is wrong.
+        """
+        collection, context, conditions = self._collection, self._context, self._conditions
+        if not collection.count:
+            raise InputError(f"{context.setting}: {collection} is empty; there is nothing to search.")
+        faults = list(self._invalid_conditions(questions))
+        if not faults:
+            count, faults = placement.survey(collection.pages(conditions), context.library, self._options)
+            if not count:
+                faults = [f"no item of {collection.count:,} meets {conditions}."]
+            elif not faults:
+                faults = [self._agreement(questions).fault]
+        found = [f"{context.setting}: {collection}: {fault}" for fault in faults if fault]
+        if found:
+            more = [f"and {len(found) - _MOST_FAULTS:,} more faults."] if len(found) > _MOST_FAULTS else []
+            raise InputError(*found[:_MOST_FAULTS], *more)
+
+    def _invalid_conditions(self, questions: Sequence[Question]) -> Iterator[str]:
+        """The conditions that cannot be, each with where it was written."""
+        asked = {json.dumps(self._conditions): ("the config", self._conditions)}
+        for question in questions:
+            own = Conditions(question.where, question.where_document)
+            asked.setdefault(json.dumps(own), (f"the query {short(question.text, 60)!r}", own))
+        for whose, written in asked.values():
+            try:
+                self._collection.check_conditions(written)
+            except ValueError as error:
+                yield f"{written} of {whose}: {error}{'' if str(error).endswith('?') else '.'}"
+
+    def _agreement(self, questions: Sequence[Question]) -> VectorAgreement:
+        """The agreement of the searched vectors with the setting's embedder."""
+        collection, context = self._collection, self._context
+        if questions:
+            dimension = context.embed_queries([questions[0].text]).shape[1]
+            if dimension != collection.dimension:
+                fault = placement.other_dimension(collection.dimension, dimension, collection.made_with)
+                return VectorAgreement("no", fault)
+        if not self._options.check:
+            return VectorAgreement("not checked, because of check: false")
+        texts, stored = collection.sample(placement.SAMPLED, self._conditions)
+        if not texts:
+            return VectorAgreement("not checked, because there is no stored text")
+        return placement.compare(
+            texts, stored, collection.space, collection.made_with, context.embed_texts, context.embed_queries
+        )
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
-        vectors = self.context.embed_queries([question.text for question in questions])
+        vectors = self._context.embed_queries([question.text for question in questions])
         rows: list[dict[int, float]] = [{} for _ in questions]
-        repeated = 0
-        for conditions, members in grouped(questions, self.conditions).items():
+        repeated, count = 0, self._collection.count
+        groups: dict[str, list[int]] = {}
+        for position, question in enumerate(questions):
+            groups.setdefault(json.dumps(self._conditions.joined(question)), []).append(position)
+        for conditions, members in groups.items():
             pending, asked = np.array(members), depth
             while len(pending):
                 # An item may be at the place of another: ask on until there are enough places, or no more items.
-                found = self.searched.nearest(vectors[pending], asked, Conditions(*json.loads(conditions)))
+                found = self._searched.nearest(vectors[pending], asked, Conditions(*json.loads(conditions)))
                 short_of: list[int] = []
                 for row, one in zip(pending.tolist(), found, strict=True):
                     for place, score in zip(self._items.of(one.items), one.scores.tolist(), strict=True):
                         rows[row].setdefault(self._places.code(*place), score)
                     repeated += len(one.items) - len(rows[row]) if asked == depth else 0
-                    if len(rows[row]) < depth and len(one.items) == min(asked, self._held.count) < self._held.count:
+                    if len(rows[row]) < depth and len(one.items) == min(asked, count) < count:
                         short_of.append(row)
-                pending, asked = np.array(short_of, dtype=np.int64), deeper(asked, self._width)
-        facts = {} if self.context.is_fresh or self._is_exact else self._facts(questions, rows, repeated)
+                pending, asked = np.array(short_of, dtype=np.int64), deeper(asked, self._searched.width)
+        facts = {} if self._context.is_fresh or self._is_exact else self._facts(questions, rows, repeated)
         rankings = from_rows([list(row)[:depth] for row in rows], [list(row.values())[:depth] for row in rows])
         return Candidates.of(self._places.chunks(), rankings, facts)
 
-    def _width(self, depth: int) -> int | None:
-        return None if self._is_exact else self._held.width(depth)
-
     def _facts(self, questions: Sequence[Question], rows: Sequence[Sized], repeated: int) -> Facts:
-        held = self._held
-        texts, stored = held.sample(placement.SAMPLED, self.conditions)
-        agreement = _agreement(held, self.options, self.conditions, self.context, questions)
+        collection, agreement = self._collection, self._agreement(questions)
+        texts, stored = collection.sample(placement.SAMPLED, self._conditions)
         facts: dict[str, Fact] = {
-            "collection": held.options.title,
-            "collection_id": held.id,
-            "items": held.count,
-            "dimension": held.dimension,
-            "space": held.space,
-            **held.facts,
+            "collection": self._options.title,
+            "collection_id": collection.id,
+            "items": collection.count,
+            "dimension": collection.dimension,
+            "space": collection.space,
+            **collection.facts,
             "checked": agreement.said,
             "vectors_agree": agreement.agrees,
             "items_located": self._items.located,
@@ -280,44 +301,3 @@ class _OpenCollection:
             facts["queries_with_conditions"] = sum(bool(one.where or one.where_document) for one in questions)
             facts["queries_without_items"] = sum(not row for row in rows)
         return facts
-
-
-def grouped(questions: Sequence[Question], conditions: Conditions) -> dict[str, list[int]]:
-    """The positions of the questions by the conditions that they are asked under, written as JSON."""
-    groups: dict[str, list[int]] = {}
-    for position, question in enumerate(questions):
-        groups.setdefault(json.dumps(conditions.joined(question)), []).append(position)
-    return groups
-
-
-def _refused(held: Collection, conditions: Conditions, questions: Sequence[Question]) -> Iterator[str]:
-    """The conditions that cannot be, each with where it was written."""
-    asked = {json.dumps(conditions): ("the config", conditions)}
-    for question in questions:
-        own = Conditions(question.where, question.where_document)
-        asked.setdefault(json.dumps(own), (f"the query {short(question.text, 60)!r}", own))
-    for whose, written in asked.values():
-        try:
-            held.check_conditions(written)
-        except ValueError as error:
-            yield f"{written} of {whose}: {error}{'' if str(error).endswith('?') else '.'}"
-
-
-def _agreement(
-    held: Collection,
-    options: CollectionOptions,
-    conditions: Conditions,
-    context: RetrieverContext,
-    questions: Sequence[Question],
-) -> VectorAgreement:
-    """The agreement of the searched vectors with the setting's embedder."""
-    if questions:
-        dimension = context.embed_queries([questions[0].text]).shape[1]
-        if dimension != held.dimension:
-            return VectorAgreement("no", placement.other_dimension(held.dimension, dimension, held.made_with))
-    if not options.check:
-        return VectorAgreement("not checked, because of check: false")
-    texts, stored = held.sample(placement.SAMPLED, conditions)
-    if not texts:
-        return VectorAgreement("not checked, because there is no stored text")
-    return placement.compare(texts, stored, held.space, held.made_with, context.embed_texts, context.embed_queries)
