@@ -6,10 +6,9 @@
 A/A: 100 settings and the baseline are equally good: nDCG@10 of ranks as in simulations.py. The axes, the methods, their
 budget, the split, the choice and what is said of it are those of the package; only running a setting is replaced, by
 looking up its row of a matrix of scores. `claims` are searches whose verdict says that the winner is better or worse
-than the baseline, of which at most 5% should be (finalists are only claimed to differ where the verdict claims
-something, so these are all claims). `covered` are searches whose 95% interval of the winner's score contains its score
-on new questions. `optimism` is what the winner scores on the questions that chose it, less its true score, and `said`
-what the search says of that.
+than the baseline, of which at most 5% should be. `covered` are searches whose 95% interval of the winner's score
+contains its score on new questions. `optimism` is what the winner scores on the questions that chose it, less its true
+score, and `said` what the search says of that.
 
 --report: settings of a report of a full grid. Of its queries half are searched by, and regret is measured on the other:
 the best mean of the whole grid there, less that of the setting that was chosen, in thousandths, with its standard
@@ -56,7 +55,7 @@ sweep:
   matrix:
     retrievers.bm25.k1: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
     retrievers.bm25.b: [0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1]
-search: {method: METHOD, settings: SETTINGS, held_out: HELD_OUT, finalists: 1}
+search: {method: METHOD, settings: SETTINGS, held_out: HELD_OUT}
 """
 SEARCH = "search: {method: METHOD, settings: SETTINGS, held_out: HELD_OUT}\n"
 METRIC = "ndcg@10"
@@ -125,7 +124,7 @@ def judged(session: SearchRun, engine: Matrix, queries: Sequence[QueryPart], fli
     rows = np.array([[engine.values[trial.setting.key][query.id] for query in queries] for trial in session.trials])
     of_all = inputs([trial.setting.name for trial in session.trials], rows, queries)
     scores = np.array([trial.score for trial in session.trials])
-    choice = Choice(of_all, scores, session.split.held_out, "bm25", session.options.finalists)
+    choice = Choice(of_all, scores, session.split.held_out, "bm25")
     return decide(choice, ComparisonOptions(procedure=Procedure(flips=flips, seed=seed)))
 
 

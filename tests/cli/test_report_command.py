@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import subprocess
@@ -79,30 +78,3 @@ def test_open_gives_the_file_to_the_browser(tmp_path: Path, capsys: Capture) -> 
     without = report_in_a_process({"BROWSER": "", "PATH": ""})
     assert (without.returncode, without.stdout) == (0, "report.html\n")
     assert "There is no browser to open it with; set BROWSER, or open the file by hand." in without.stderr
-
-
-def test_verify_names_every_damaged_file_and_writes_no_page(tmp_path: Path, capsys: Capture) -> None:
-    small_experiment(tmp_path, config=TWO)
-    for _ in range(2):
-        succeeded(capsys, "run", "experiment.yaml")
-    first, second = sorted(Path("results/small").glob("2*"))
-    made = ragtrial(capsys, "report", str(first), str(second), "--verify")
-    assert (made.code, made.out.splitlines()) == (0, [f"{one}: 5 files as written" for one in (first, second)])
-    for name in ("texts.jsonl.gz", "rankings/words.jsonl.gz"):
-        damaged = second / name
-        damaged.write_bytes(damaged.read_bytes()[:-1] + b"\1")
-    made = ragtrial(capsys, "report", str(first), str(second), "--verify")
-    assert (made.code, made.out) == (2, f"{first}: 5 files as written\n")
-    for name in ("texts.jsonl.gz", "rankings/words.jsonl.gz"):
-        assert f"{second / name}: has other bytes than were written" in made.err
-    assert not Path("report.html").exists()
-
-
-def test_a_report_without_checksums_is_said_to_have_none(tmp_path: Path, capsys: Capture) -> None:
-    small_experiment(tmp_path)
-    succeeded(capsys, "run", "experiment.yaml")
-    (file,) = Path("results/small").glob("2*/report.json")
-    whole = json.loads(file.read_text(encoding="utf-8"))
-    file.write_text(json.dumps({**whole, "files": {}, "checksum": ""}), encoding="utf-8")
-    made = ragtrial(capsys, "report", "--verify", "--json")
-    assert made.json == {"exit_code": 0, "whole": [], "without_checksums": 1}

@@ -146,8 +146,6 @@ CASES = [
           command=("init", "new", "--corpus", "nowhere")),
     Wrong("init without its labels", "x.csv", "there is no such file.",
           command=("init", "new", "--corpus", "documents", "--labels", "x.csv")),
-    Wrong("verify with a page", "--verify", "leave out --plot, -o and --open",
-          command=("report", "--verify", "--open")),
     Wrong("only setting as baseline", "'dense'", "there is nothing to compare.", command=(*RUN, "--baseline", "dense")),
     # Labels.
     Wrong("label of no document", "'return.md'", "Did you mean 'returns.md'?", command=(*ADD, "return.md")),

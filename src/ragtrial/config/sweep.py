@@ -302,9 +302,6 @@ class SearchOptions(Options):
     group_by: Literal["document"] | None = None
     """Keep queries with a common relevant document on the same side of a `held_out` share."""
 
-    finalists: Annotated[int, Field(ge=1)] = 3
-    """The number of best settings to compare with one another."""
-
     baseline: str | None = None
     """The retriever to compare the best setting with, using its options in the config (default: the first
     retriever)."""

@@ -165,18 +165,6 @@ class Report(Part):
             self._sound.add(name)
         return path
 
-    def verify(self) -> None:
-        """Compare every file of the folder with its checksum. Raises ReportError that names all that differ."""
-        faults = []
-        for name in self.files:
-            try:
-                if not self.file(name).is_file():
-                    faults.append(Fault(str(self.folder / name), message="is missing. Run the experiment again."))
-            except ReportError as error:
-                faults += error.faults
-        if faults:
-            raise ReportError(*faults)
-
     def ranking_file(self, setting: str) -> Path:
         """Where all hits of a setting are, or of a part; see ``file``."""
         return self.file(f"rankings/{setting}.jsonl.gz")

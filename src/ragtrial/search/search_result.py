@@ -14,7 +14,7 @@ from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.conclusion import labels_to_settle
 from ragtrial.comparison.selection import select_winner
-from ragtrial.comparison.statistics.estimates import mean_interval, mean_of
+from ragtrial.comparison.statistics.estimates import mean_interval
 from ragtrial.errors import counted, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
@@ -71,15 +71,6 @@ class WinnerPart(Part):
     """``searched`` minus the mean of ``expected``."""
 
 
-class FinalistPart(Part):
-    """One of the best settings, by the queries to search by."""
-
-    setting: str
-    searched: float
-    judged: float | None
-    """Its mean on the deciding queries: the held-out queries, or else all."""
-
-
 class Findings(Part):
     """The winner of a search, and the verdict on it."""
 
@@ -91,11 +82,6 @@ class Findings(Part):
 
     compared_with: int
     """The number of comparisons with the baseline for which the verdict is corrected."""
-
-    finalists: list[FinalistPart]
-    between_finalists: list[ComparisonPart]
-    """Their comparisons with one another. They claim nothing unless the winner is shown to differ from the baseline, so
-    the claims of verdict and finalists together are wrong in at most 5% of searches."""
 
 
 class SearchResult(Findings):
@@ -144,10 +130,10 @@ def sentences_of(result: SearchResult) -> Iterator[str]:
         on = f"On {result.held_out} held-out questions: " if result.held_out else "On new questions expect about "
         yield f"{on}{expected.mean:.3f}{interval}."
     yield from _failed(result)
-    yield from _verdict(result, winner.setting)
+    yield from _verdict(result)
 
 
-def _verdict(result: SearchResult, winner: str) -> Iterator[str]:
+def _verdict(result: SearchResult) -> Iterator[str]:
     verdict = result.verdict
     if verdict is None:
         yield f"No setting scored higher than {result.baseline}, the config as it is."
@@ -160,13 +146,6 @@ def _verdict(result: SearchResult, winner: str) -> Iterator[str]:
     change += ")" if change else ""
     if verdict.verdict == "better":
         yield f"It is better than {result.baseline} with the current labels{change}."
-        near = [
-            finalist.setting
-            for finalist in result.finalists
-            if finalist.setting != winner and _is_open(result, finalist.setting)
-        ]
-        if near:
-            yield f"Inconclusive against it: {listed(near)}."
         yield "Next: run the winner's config, winner.yaml of the report, and look at the questions that it loses."
         return
     if verdict.verdict in ("worse", "worse within the margin"):
@@ -189,19 +168,6 @@ def _failed(result: SearchResult) -> Iterator[str]:
         yield f"{len(result.failed)} of {tried} failed, and {have} no score: {listed(result.failed, 5)}."
 
 
-def _is_open(result: SearchResult, name: str) -> bool:
-    """A finalist is open if it is not shown to be worse than the winner."""
-    winner = result.winner.setting if result.winner else ""
-    for part in result.between_finalists:
-        if {part.setting, part.baseline} == {winner, name}:
-            return part.verdict not in ("better", "worse")
-    return True
-
-
-_MOST_PAIRS = 20_000
-"""With more pairs of settings none is compared: it would take minutes."""
-
-
 @dataclass(frozen=True, eq=False)
 class Choice:
     """The settings to choose from, by their scores on the queries to search by.
@@ -214,7 +180,6 @@ class Choice:
     searched: Scores
     held_out: Sequence[str]
     baseline: str
-    finalists: int
 
     @property
     def ranked(self) -> list[int]:
@@ -229,36 +194,27 @@ class Choice:
 
 
 def decide(choice: Choice, options: ComparisonOptions) -> Findings:
-    """The winner, compared with the baseline and with the other finalists.
+    """The winner, compared with the baseline.
 
     On held-out queries only the winner is compared with the baseline. Without held-out queries the settings must have
     been chosen independently of scores; then all are compared, and the verdict is corrected for their number.
     """
     ranked, inputs = choice.ranked, choice.judging
     if not ranked:
-        return Findings(winner=None, verdict=None, compared_with=0, finalists=[], between_finalists=[])
-    best, values, sign = inputs.names[ranked[0]], inputs.scores(inputs.primary).values, inputs.sign(inputs.primary)
+        return Findings(winner=None, verdict=None, compared_with=0)
+    best, sign = inputs.names[ranked[0]], inputs.sign(inputs.primary)
     verdict, parts = None, list[ComparisonPart]()
     if best != choice.baseline:
         compared = inputs.only([choice.baseline, best]) if choice.held_out else inputs
         parts = primary_comparisons(compared, replace(options, baseline=choice.baseline))
         verdict = next(part for part in parts if part.setting == best)
-    finalists = [
-        FinalistPart(
-            setting=inputs.names[index], searched=sign * float(choice.searched[index]), judged=mean_of(values[index])
-        )
-        for index in ranked[: choice.finalists]
-    ]
     expected = _expected(choice, inputs, ranked[0], options)
-    searched = finalists[0].searched
+    searched = sign * float(choice.searched[ranked[0]])
     optimism = None if expected is None else sign * (searched - expected.mean)
-    is_shown = verdict is not None and verdict.ci is not None and not verdict.ci[0] <= 0 <= verdict.ci[1]
     return Findings(
         winner=WinnerPart(setting=best, searched=searched, expected=expected, optimism=optimism),
         verdict=verdict,
         compared_with=len(parts),
-        finalists=finalists,
-        between_finalists=_between(choice, inputs, [part.setting for part in finalists], options, is_shown=is_shown),
     )
 
 
@@ -275,22 +231,3 @@ def _expected(choice: Choice, inputs: ComparisonInput, best: int, options: Compa
     if selected.corrected is None or selected.setting != inputs.names[best]:
         return None
     return ScorePart(mean=selected.corrected, ci=selected.ci, n=selected.n)
-
-
-def _between(
-    choice: Choice, inputs: ComparisonInput, names: Sequence[str], options: ComparisonOptions, *, is_shown: bool
-) -> list[ComparisonPart]:
-    """The comparisons of the finalists. They claim nothing if the verdict claims nothing.
-
-    Without held-out queries they are corrected for all pairs of settings.
-    """
-    compared = inputs.only(names) if choice.held_out else inputs
-    count = len(compared.names)
-    if len(names) < 2 or count * (count - 1) / 2 > _MOST_PAIRS:
-        return []
-    comparisons = primary_comparisons(compared, replace(options, baseline=None))
-    parts = [part for part in comparisons if part.setting in names and part.baseline in names]
-    if is_shown:
-        return parts
-    sentence = "nothing is claimed: the winner is not shown to differ from the baseline"
-    return [part.model_copy(update={"verdict": None, "sentence": sentence}) for part in parts]

@@ -118,7 +118,7 @@ def result_of(
     options, inputs = run.options, input_of([report], [report.primary_metric], may_be_one=True)
     scores = {names[trial.setting.key]: trial.score for trial in run.trials}
     column = np.array([scores.get(name, -math.inf) for name in inputs.names])
-    choice = Choice(inputs, column, run.split.held_out, baseline, options.finalists)
+    choice = Choice(inputs, column, run.split.held_out, baseline)
     judging = choice.judging
     values = judging.scores(judging.primary).values
     held_out = dict(zip(inputs.names, values, strict=True)) if run.split.held_out else {}

@@ -119,7 +119,6 @@ VIEW_COLUMNS = {
     "date (utc)": "When the run ended.",
     "scored again from": "The run whose rankings were scored again, with other labels.",
     "unjudged hits": "How far the metric moves if the hits without a label were all relevant, or none.",
-    "finalist": "A setting that the search tried on the held-out questions.",
     "axis": "A parameter of the search.",
     "not beaten": "Settings that no other beats in the metric and all costs together.",
     "people": "The grade that people gave.",

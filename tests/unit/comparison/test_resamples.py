@@ -72,9 +72,10 @@ def by_loops(family: Family, procedure: Procedure) -> Bounds:
     columns = [[value for value in column if not math.isnan(value)] for column in zip(*drawn, strict=True)]
     own = [critical(column, procedure.level) for column in columns]
     dense = [sum(abs(sum(cluster)) > 1e-12 for cluster in one) >= 0.2 * sum(map(bool, one)) for one in grouped]
-    second = min(sorted(value for value, is_dense in zip(own, dense, strict=True) if is_dense)[-2:])
-    weights = [max(value, min(second, 2.0 * value)) if is_dense else value
-               for value, is_dense in zip(own, dense, strict=True)]  # fmt: skip
+    top = sorted(value for value, is_dense in zip(own, dense, strict=True) if is_dense)[-2:]
+    sizes = [sum(map(len, one)) for one in grouped]
+    weights = [max(value, min(max(top) if size < 50 else min(top), 2.0 * value)) if is_dense else value
+               for value, is_dense, size in zip(own, dense, sizes, strict=True)]  # fmt: skip
     ratios = [
         max(known)
         for row in drawn

@@ -19,7 +19,7 @@ from golden_report import GOLDEN, PROMPT, fixed_report
 from ragtrial.dataset.documents import read_documents
 from ragtrial.errors import ReportError, RunError
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import OTHER_BYTES, Report, load_report, report_schema, write_report
+from ragtrial.report.model import Report, load_report, report_schema, write_report
 from ragtrial.report.rows import read_rows
 
 RECIPES = {
@@ -262,16 +262,3 @@ def test_a_link_that_leads_out_of_the_folder_is_not_read(written: Written, tmp_p
     (folder / "texts.jsonl.gz").symlink_to(written.folder / "texts.jsonl.gz")
     with pytest.raises(ReportError, match=r"outside of its folder; it is not read\.$"):
         load_report(folder).texts(["any"])
-
-
-def test_all_damaged_files_are_named_at_once(written: Written, tmp_path: Path) -> None:
-    folder = shutil.copytree(written.folder, tmp_path / "copy")
-    load_report(folder).verify()
-    (folder / "config.yaml").write_text("other")
-    (folder / "texts.jsonl.gz").unlink()
-    with pytest.raises(ReportError) as caught:
-        load_report(folder).verify()
-    assert str(caught.value).splitlines() == [
-        f"{folder / 'config.yaml'}: {OTHER_BYTES}",
-        f"{folder / 'texts.jsonl.gz'}: is missing. Run the experiment again.",
-    ]

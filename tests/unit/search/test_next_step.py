@@ -27,6 +27,6 @@ def test_questions_are_asked_for_only_if_a_person_could_label_them(
         method="random", seed=0, metric="ndcg@10", settings=4, possible=None, refused=[], ended="", searched=59,
         held_out=0, baseline="base", winner=WinnerPart(setting="new", searched=0.61, expected=None, optimism=None),
         verdict=part("new", 0.01, (-0.05, 0.07), queries_to_settle=settling, verdict=verdict), compared_with=4,
-        finalists=[], between_finalists=[], trials=[], sentences=[],
+        trials=[], sentences=[],
     )  # fmt: skip
     assert list(sentences_of(result))[-1] == step

@@ -20,6 +20,9 @@ _MANY = 40
 _DENSE = 0.2
 """If at least this share of the clusters differs, the skewness of the differences decides the critical value."""
 
+_FEW = 50
+"""With fewer queries the critical values of all dense comparisons are raised to the largest one."""
+
 _MOST_RAISED = 2.0
 """No comparison's critical value is raised by a larger factor because of another one."""
 
@@ -52,7 +55,8 @@ def resampled(samples: Sequence[Sample], procedure: Procedure) -> list[Bounds]:
     A sample that by chance lacks the few large differences has little skewness, and a critical value that is too small.
     The comparisons of a family have much in common, so the second largest value of the dense ones (_DENSE) is the least
     of each of them, but never more than _MOST_RAISED times its own. The second largest, so that a single skewed one
-    does not widen the others. In a family that is too large to be kept, it is the second largest so far.
+    does not widen the others; of fewer than _FEW queries, which say least about skewness, the largest. In a family that
+    is too large to be kept, it is the largest so far.
     """
     families = [_Resamples(sample, procedure) for sample in samples]
     pieces = [(family, rows) for family in families for rows in family.blocks()]
@@ -106,8 +110,9 @@ class _Resamples:
     def weigh(self, rows: Places) -> Scores:
         """What statistics of the comparisons in ``rows`` are divided by: their critical values, some of them raised."""
         own, dense = self.own[rows], self._dense[rows]
-        second = np.sort(self.own[self._dense])[-2:].min(initial=np.inf)
-        self.weights[rows] = np.where(dense, np.maximum(own, np.minimum(second, _MOST_RAISED * own)), own)
+        top = np.sort(self.own[self._dense])[-2:]
+        least = np.where(self.sample.n[rows] < _FEW, top.max(initial=0.0), top.min(initial=np.inf))
+        self.weights[rows] = np.where(dense, np.maximum(own, np.minimum(least, _MOST_RAISED * own)), own)
         return self.weights[rows]
 
     def bounds(self) -> Bounds:

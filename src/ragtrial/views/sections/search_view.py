@@ -1,11 +1,10 @@
-"""The result of a search: winner and finalists, and all settings tried."""
+"""The result of a search: the winner, and all settings tried."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import counted
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, registered
 from ragtrial.views.table import Table, mean_number
@@ -46,37 +45,8 @@ class SearchView(View["SearchResult"]):
 def search_tables(found: SearchResult, *, everything: bool = False) -> dict[str, Table]:
     """The tables by their captions; without ``everything`` only the first rows of long tables."""
     return {
-        "Finalists": finalist_table(found),
-        "Differences between finalists": between_table(found),
         "Settings in the order of trying": _first(trial_table(found), everything=everything),
     }
-
-
-def finalist_table(found: SearchResult) -> Table:
-    """One row per finalist: its scores on the queries that chose it, and on the queries that decide."""
-    on = f"held out ({found.held_out})" if found.held_out else "all"
-    rows = [
-        [one.setting, mean_number(one.searched, found.searched), mean_number(one.judged, found.held_out)]
-        for one in found.finalists
-    ]
-    if not found.held_out:
-        return Table.of(["finalist", found.metric], [row[:2] for row in rows])
-    return Table.of(["finalist", f"searched ({found.searched})", on], rows)
-
-
-def between_table(found: SearchResult) -> Table:
-    """One row per two finalists, on the queries that decide."""
-    rows = [
-        [
-            part.setting,
-            part.baseline,
-            "-" if part.difference is None else signed(part.difference, part.n),
-            signed_interval(part.ci, part.n),
-            part.verdict or "inconclusive",
-        ]
-        for part in found.between_finalists
-    ]
-    return Table.of(["finalist", "against", "difference", "interval", "verdict"], rows, texts=(0, 1, -1))
 
 
 def trial_table(found: SearchResult) -> Table:
