@@ -31,7 +31,7 @@ from ragtrial.report.schema import (
     SearchedPart,
     SettingPart,
     WarningPart,
-    scored_by,
+    scored_part,
 )
 
 if TYPE_CHECKING:
@@ -258,7 +258,10 @@ class Report(Part):
 
     def scored_queries(self) -> ScoredPart:
         """How many queries the primary metric scores for any setting, and why not the others."""
-        return scored_by(self.queries, self.settings, self.primary_metric)
+        columns = [(one.per_query.evaluations[self.primary_metric], one.per_query.skipped) for one in self.settings]
+        known = [any(values[row] is not None for values, _ in columns) for row in range(len(self.queries))]
+        failed = [all(skipped[row] for _, skipped in columns) for row in range(len(self.queries))]
+        return scored_part(self.queries, known, failed)
 
     def sign(self, metric: str) -> int:
         """1 if higher values of ``metric`` are better, -1 if lower values are."""

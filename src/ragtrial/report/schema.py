@@ -407,14 +407,6 @@ class ScoredPart(Part):
             yield f"{self.failed:,} could not be searched"
 
 
-def scored_by(queries: Sequence[QueryPart], settings: Sequence[SettingPart], metric: str) -> ScoredPart:
-    """Counts over ``queries``, each scored if ``metric`` has a value for any of the ``settings``."""
-    columns = [(one.per_query.evaluations[metric], one.per_query.skipped) for one in settings]
-    known = [any(values[row] is not None for values, _ in columns) for row in range(len(queries))]
-    failed = [all(skipped[row] for _, skipped in columns) for row in range(len(queries))]
-    return scored_part(queries, known, failed)
-
-
 def scored_part(queries: Sequence[QueryPart], is_scored: Sequence[bool], has_failed: Sequence[bool]) -> ScoredPart:
     """Counts over ``queries``; each that is not scored has one reason, the first of those above that holds."""
     missing = [

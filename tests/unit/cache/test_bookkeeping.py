@@ -273,11 +273,13 @@ def test_who_comes_while_another_is_alone_waits_and_says_so(tmp_path: Path, capl
     assert alone.become_alone()
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(Presence, tmp_path / "in-use")
-        while not caplog.messages:
+        end = time.monotonic() + 10
+        while not caplog.messages and time.monotonic() < end:
             time.sleep(0.01)
-        assert not waiting.done()
+        is_waiting = not waiting.done()
         alone.close()
         waiting.result(timeout=60).close()
+    assert is_waiting
     assert caplog.messages == [f"waiting for what is being removed from {tmp_path}"]
 
 

@@ -269,6 +269,9 @@ def test_what_a_setting_takes_counts_what_its_parts_share_once(finished: Experim
     built = json.loads((index / "stage.json").read_text())["seconds"]
     assert costs["dense"] is not None
     assert costs["dense"].indexing_seconds == built
+    assert costs["hybrid"] is not None
+    more = sum(json.loads(file.read_text())["seconds"] for file in words)
+    assert costs["hybrid"].indexing_seconds == pytest.approx(built + more)
 
 
 def part(name: str, costs: CostsPart | None, latency: LatencyPart | None, context: list[ContextPart]) -> SettingPart:
