@@ -113,13 +113,11 @@ TRANSPORT: dict[str, Mode] = {
     "endless body": forever(LONG, MEGABYTE),
     "endless body without a length": forever(HEAD + b"\r\n", b"[" * 100_000),
     "endless chunks": forever(CHUNKED, b"f4240\r\n" + MEGABYTE + b"\r\n"),
-    "endless text": forever(LONG + b'{"model": "', b"x" * 100_000),
     "endless error": forever(b"HTTP/1.1 400 No\r\nContent-Length: 99999999999\r\n\r\n", MEGABYTE),
     "endless 100": forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
     "endless headers": forever(HEAD, b"x-more: yes\r\n"),
     "endless header": forever(HEAD + b"x-more: ", b"x" * 1000),
     "dripping body": forever(LONG, b" ", 0.1),
-    "dripping chunks": forever(CHUNKED, b"1\r\n \r\n", 0.1),
     "dripping headers": forever(HEAD, b"x", 0.1),
     "dripping error": forever(b"HTTP/1.1 500 No\r\nContent-Length: 99999\r\n\r\n", b"x", 0.1),
     "silence": forever(b"", b"", 0.1),
@@ -137,11 +135,8 @@ TRANSPORT: dict[str, Mode] = {
 ENCODINGS: dict[str, Mode] = {
     "gzip bomb": sent(http(bomb(), "200 OK", "Content-Encoding: gzip")),
     "gzip of gzip": sent(http(bomb(2), "200 OK", "Content-Encoding: gzip, gzip")),
-    "gzip of gzip, named once": sent(http(bomb(2), "200 OK", "Content-Encoding: gzip")),
-    "gzip bomb of an error": sent(http(bomb(), "400 No", "Content-Encoding: gzip")),
     "half of gzip": encoded("gzip", lambda body: gzip.compress(body)[:-12]),
     "gzip that is none": encoded("gzip", lambda body: body),
-    "deflate": encoded("deflate", zlib.compress),
     "br": encoded("br", lambda body: body),
     "zstd bomb": sent(http(b"\x28\xb5\x2f\xfd\xa4\x00\x00\x00\x80" + bytes(100), "200 OK", "Content-Encoding: zstd")),
 }  # fmt: skip
@@ -165,7 +160,6 @@ ERRORS: dict[str, Mode] = {
     "error without a code": error_in_body({"message": "no"}),
     "error that is a text": error_in_body(f"no key {KEY}"),
     "error that is a list": error_in_body(["no", {"deep": [KEY]}]),
-    "error that is true": error_in_body(True),
     "error alone": answered(lambda _: {"error": {"message": "no", "code": 400}}),
     "error of an endless code": error_in_body({"code": 10**300}),
     "message alone": answered(lambda _: {"message": f"no {KEY}"}),
@@ -184,10 +178,8 @@ JSON: dict[str, Mode] = {
     "a text": sent(http(b'"no"')), "an empty list": sent(http(b"[]")), "an empty object": sent(http(b"{}")),
     "open lists": sent(http(b"[" * 100_000)),
     "deep lists": sent(http(b"[" * 50_000 + b"]" * 50_000)),
-    "deep objects": sent(http(b'{"a":' * 99_999 + b"1" + b"}" * 99_999)),
     "deep within bounds of the parser": written(lambda text: text[:-1] + ', "a": ' + "[" * 300 + "]" * 300 + "}"),
     "a million lists": sent(http(b"[" + b"[]," * 1_000_000 + b"[]]")),
-    "a million objects": sent(http(b"[" + b"{}," * 1_000_000 + b"{}]")),
     "tokens of 400 digits": _usage("1" * 400), "tokens of 10,000 digits": _usage("1" * 10_000),
     "tokens without end": _usage("1e999"), "tokens that are no number": _usage("NaN"),
     "trailing comma": written(lambda text: text[:-1] + ",}"),
@@ -198,7 +190,6 @@ JSON: dict[str, Mode] = {
     "bad UTF-8": written(lambda text: text.replace("Bearer", "\x00\x00").encode().replace(b"u0000", b"\xff\xfe")),
     "NUL bytes": written(lambda text: text.encode() + bytes(10)),
     "padding": padded(b'{"padding": "', b"x" * 100_000, b'", '),
-    "padding of spaces": padded(b"", b" " * 100_000, b"{"),
 }  # fmt: skip
 """Ways to answer something else than a JSON object of the right size."""
 

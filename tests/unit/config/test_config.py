@@ -191,6 +191,11 @@ def test_a_config_that_is_wrong_is_refused_with_the_place_and_what_is_right(text
     assert faults_of(text) == [fault]
 
 
+def test_a_chunker_that_no_retriever_uses_needs_no_tokenizer() -> None:
+    text = with_("dense: {kind: dense, top_k: 3}", "file: {kind: run_file, path: a.run, top_k: 3}")
+    assert load(text.replace("{kind: document}", "{kind: recursive}")).chunker.kind == "recursive"
+
+
 def test_all_faults_are_told_at_once_in_the_order_of_the_file() -> None:
     text = with_("top_k: 3", "topk: 3, store: {kind: exakt}") + (
         "sead: 1\nevaluators:\n  unit: spam\n  relevance_threshold: 0\n  graded: {k: [x, 1, -1]}\n"

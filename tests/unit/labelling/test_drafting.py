@@ -160,6 +160,14 @@ def test_the_answer_must_be_in_the_passage_and_its_place_is_kept(search: Passage
     assert (items[0].doc, items[0].start, items[0].text) == ("shop/returns.md", 0, RETURNS)
 
 
+def test_an_answer_that_ends_beyond_its_passage_is_not_in_it(tmp_path: Path) -> None:
+    text = "\n\n".join(f"{RETURNS} {'word ' * 180}{number}." for number in range(2))
+    search = PassageSearch(load_config(small_experiment(tmp_path, documents={"long.md": text})), Silent())
+    first = min(search.sampled(2, 0), key=lambda passage: passage.span.start)
+    answered = PlannedDraft(first, ASKED), ChatReply("Question: Until when?\nAnswer: word 0. You may return")
+    assert counts_of(search, answered)[1].not_in_passage == 1
+
+
 POLITE = ["", "\n\nLet me know if you need more!", "\nHope this helps.", "\n\nIs there anything else?\nBest regards",
           "\n```", "\n---\nI chose the first sentence.", "\n\n以上です。", "\n\n希望对您有帮助！"]  # fmt: skip
 
