@@ -14,7 +14,7 @@ import pytest
 
 from ragtrial import load_report
 from report_hits import hits_of
-from small_experiment import Capture, ragtrial, succeeded
+from small_experiment import Capture, Outcome, ragtrial, succeeded
 
 QRELS = "q1 0 a 1\nq1 0 b 0\nq1 0 c 2\nq2 0 a 1\nq3 0 z 0\nq4 0 d 1\n"
 RUN = (
@@ -31,16 +31,18 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("bm25.run").write_text(RUN)
 
 
+def score(capsys: Capture, *arguments: str) -> Outcome:
+    return ragtrial(capsys, "score", "qrels.txt", *arguments)
+
+
 def test_the_answer_has_means_with_their_n_and_queries_on_request(capsys: Capture) -> None:
-    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "rr,precision@2", "--json", "-q")
+    done = score(capsys, "bm25.run", "--metrics", "rr,precision@2", "--json", "-q")
     assert (done.code, done.err) == (0, "")
     (run,) = done.json["runs"]
     assert run["name"] == "bm25"
     assert run["scores"] == {"rr": {"mean": 0.5, "n": 3}, "precision@2": {"mean": pytest.approx(1 / 3), "n": 3}}
     assert "queries" not in run
-    done = ragtrial(
-        capsys, "score", "qrels.txt", "bm25.run", "--metrics", "rr,precision@2", "--json", "--per-query", "-"
-    )
+    done = score(capsys, "bm25.run", "--metrics", "rr,precision@2", "--json", "--per-query", "-")
     assert done.json["runs"][0]["queries"] == {
         "q1": {"rr": 1.0, "precision@2": 0.5}, "q2": {"rr": 0.5, "precision@2": 0.5},
         "q3": {"rr": None, "precision@2": None}, "q4": {"rr": 0.0, "precision@2": 0.0},
@@ -48,7 +50,7 @@ def test_the_answer_has_means_with_their_n_and_queries_on_request(capsys: Captur
 
 
 def test_a_person_sees_a_table_the_mismatch_and_where_the_time_went(capsys: Capture) -> None:
-    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "ndcg@10,rr,precision@2")
+    done = score(capsys, "bm25.run", "--metrics", "ndcg@10,rr,precision@2")
     assert done.out == (
         "run              ndcg@10      rr  precision@2  n\n"
         "bm25              0.5271  0.5000       0.3333  3\n"
@@ -61,8 +63,7 @@ def test_a_person_sees_a_table_the_mismatch_and_where_the_time_went(capsys: Capt
 
 
 def test_per_query_values_are_a_long_table(capsys: Capture) -> None:
-    succeeded(
-        capsys, "score", "qrels.txt", "bm25.run", "--metrics", "rr,ap", "--per-query", "q.csv", "--table",
+    score(capsys, "bm25.run", "--metrics", "rr,ap", "--per-query", "q.csv", "--table",
         "means.csv", "-q",
     )  # fmt: skip
     rows = list(csv.reader(io.StringIO(Path("q.csv").read_text())))
@@ -76,18 +77,18 @@ def test_per_query_values_are_a_long_table(capsys: Capture) -> None:
 def test_faults_of_all_runs_are_told_at_once_with_their_lines(capsys: Capture) -> None:
     Path("one.run").write_text("q1 Q0 a 1 nan t\nq1 Q0 b 2\n")
     Path("two.run").write_text("q1 Q0 a 1 1 t\nq1 Q0 a 2 0.5 t\n")
-    done = ragtrial(capsys, "score", "qrels.txt", "one.run", "two.run", "--metrics", "rr", "--format", "trec")
+    done = score(capsys, "one.run", "two.run", "--metrics", "rr", "--format", "trec")
     assert done.code == 2
     assert done.out == ""
     told = [line for line in done.err.splitlines() if line.startswith("error: ")]
     assert [line.split(": ")[1] for line in told] == ["one.run:1", "one.run:2", "two.run:2"]
-    done = ragtrial(capsys, "score", "qrels.txt", "two.run", "--metrics", "rr", "--duplicates", "first", "--json", "-q")
+    done = score(capsys, "two.run", "--metrics", "rr", "--duplicates", "first", "--json", "-q")
     assert done.json["runs"][0]["counts"]["duplicates"] == 1
 
 
 def test_depth_and_judged_only_change_the_ranking_that_is_scored(capsys: Capture) -> None:
     def mean(*options: str) -> float:
-        done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "recall@10,rr", "--json", "-q", *options)
+        done = score(capsys, "bm25.run", "--metrics", "recall@10,rr", "--json", "-q", *options)
         scores = done.json["runs"][0]["scores"]
         return float(scores["recall@10"]["mean"] + scores["rr"]["mean"])
 
@@ -116,7 +117,7 @@ def test_bounds_and_ties_are_shown_on_request(capsys: Capture) -> None:
 
 def test_a_rank_column_that_contradicts_the_scores_is_told(capsys: Capture) -> None:
     Path("odd.run").write_text("q1 Q0 a 2 9.0 t\nq1 Q0 b 1 3.0 t\n")
-    done = ragtrial(capsys, "score", "qrels.txt", "odd.run", "--metrics", "rr")
+    done = score(capsys, "odd.run", "--metrics", "rr")
     assert (
         "odd: the rank column says another order than the scores, in queries: 1 ('q1' first); the scores were followed."
         in done.err
@@ -124,15 +125,16 @@ def test_a_rank_column_that_contradicts_the_scores_is_told(capsys: Capture) -> N
 
 
 def test_a_report_is_made_and_shown(capsys: Capture) -> None:
-    done = succeeded(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "ndcg@10,rr", "-o", "reports/bm25", "-q")
+    done = score(capsys, "bm25.run", "--metrics", "ndcg@10,rr", "-o", "reports/bm25", "-q")
     assert done.out.splitlines()[-1] == "report: reports/bm25/report.json"
     shown = ragtrial(capsys, "show", "reports/bm25", "--json")
     assert shown.json["settings"][0]["scores"]["rr"] == {"mean": 0.5, "n": 3}
     query = ragtrial(capsys, "show", "reports/bm25", "--query", "q1")
     assert query.out == (
-        "query q1\n\nbm25: ndcg@10 0.9502\n  1  grade 2  3.0000  c\n  2  grade -  2.0000  x\n  3  grade 1  1.0000  a\n"
+        "query q1\n  label: grade 1  a\n  label: grade 2  c\n\nbm25: ndcg@10 0.9502\n"
+        "  1  grade 2  3.0000  c\n  2  grade -  2.0000  x\n  3  grade 1  1.0000  a\n"
     )
-    again = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "--metrics", "rr", "-o", "reports/bm25")
+    again = score(capsys, "bm25.run", "--metrics", "rr", "-o", "reports/bm25")
     assert again.code == 2
     assert "reports/bm25: is there already; a report is a new folder. Name another one." in again.err
     assert json.loads(Path("reports/bm25/config.yaml").read_text())["score"]["runs"] == ["bm25.run"]
@@ -140,7 +142,7 @@ def test_a_report_is_made_and_shown(capsys: Capture) -> None:
 
 def test_a_report_keeps_lines_that_only_trec_eval_reads(capsys: Capture) -> None:
     Path("tags.run").write_text("q1 Q0 c 1 3.0 a tag\nq1 Q0 x - 2.0 a tag\n")
-    succeeded(capsys, "score", "qrels.txt", "tags.run", "--trec-compat", "--metrics", "rr", "-o", "kept", "-q")
+    score(capsys, "tags.run", "--trec-compat", "--metrics", "rr", "-o", "kept", "-q")
     rows = gzip.decompress(Path("kept/rankings/tags.jsonl.gz").read_bytes()).decode().splitlines()
     wanted = {"query": "q1", "docs": ["c", "x"], "grades": [2, None], "scores": [3.0, 2.0]}
     assert json.loads(rows[0]) == wanted
@@ -150,14 +152,14 @@ def test_what_a_killed_run_left_of_a_report_goes_and_nothing_else(capsys: Captur
     """Beside the report there are a user's own folders, with whatever names."""
     for name in (".partial-r[e]p-x1y2", ".partial-rep-x1y2", ".partial-other-x1y2", ".partial-repeated", ".partial-"):
         Path(name).mkdir()
-    succeeded(capsys, "score", "qrels.txt", "bm25.run", "-o", "r[e]p", "-q")
+    score(capsys, "bm25.run", "-o", "r[e]p", "-q")
     assert sorted(path.name for path in Path().glob(".partial*")) == [
         ".partial-", ".partial-other-x1y2", ".partial-rep-x1y2", ".partial-repeated",
     ]  # fmt: skip
 
 
 def test_a_report_is_not_begun_where_something_else_cannot_be_written(capsys: Capture) -> None:
-    done = ragtrial(capsys, "score", "qrels.txt", "bm25.run", "-o", "rep", "--per-query", "x.foo")
+    done = score(capsys, "bm25.run", "-o", "rep", "--per-query", "x.foo")
     assert done.code == 2
     assert not Path("rep").exists()
 
@@ -167,7 +169,7 @@ def test_a_name_that_leads_elsewhere_stays_in_the_report(capsys: Capture) -> Non
         {"name": name, "results": [{"id": "q1", "hits": [{"doc": "c"}]}]} for name in ("../../evil", "a/b", "a b")
     ]
     Path("results.json").write_text(json.dumps(results))
-    done = ragtrial(capsys, "score", "qrels.txt", "results.json", "--metrics", "rr", "-o", "sub/rep", "--json", "-q")
+    done = score(capsys, "results.json", "--metrics", "rr", "-o", "sub/rep", "--json", "-q")
     assert [run["name"] for run in done.json["runs"]] == ["../../evil", "a/b", "a b"]
     assert sorted(path.name for path in Path().rglob("*.jsonl.gz")) == [
         "a-b-2.jsonl.gz", "a-b.jsonl.gz", "evil.jsonl.gz", "texts.jsonl.gz",
@@ -200,15 +202,14 @@ def test_of_a_document_that_stands_twice_the_first_keeps_its_place(capsys: Captu
     succeeded(capsys, "export", "twice.run", "out.run", "--duplicates", "first")
     assert Path("out.run").read_text() == "q1 Q0 a 1 5.0 twice\nq1 Q0 b 2 4.0 twice\nq1 Q0 c 3 2.0 twice\n"
     arguments = ("--metrics", "rr", "--duplicates", "first", "-o", "rep", "-q")
-    succeeded(capsys, "score", "qrels.txt", "twice.run", *arguments)
+    score(capsys, "twice.run", *arguments)
     hits = hits_of(load_report("rep"), "twice")["q1"]
     assert [(hit.rank, hit.doc, hit.score) for hit in hits] == [(1, "a", 5), (2, "b", 4), (3, "c", 2)]
 
 
 def test_a_report_has_rankings_by_rank_and_to_the_depth(capsys: Capture) -> None:
     Path("ms.tsv").write_text("q1\tx\t2\nq1\tc\t1\nq1\ta\t3\n")
-    succeeded(
-        capsys, "score", "qrels.txt", "ms.tsv", "--metrics", "rr", "--depth", "2", "-o", "rep", "--format", "msmarco",
+    score(capsys, "ms.tsv", "--metrics", "rr", "--depth", "2", "-o", "rep", "--format", "msmarco",
         "-q",
     )  # fmt: skip
     (query, *_) = ragtrial(capsys, "show", "rep", "--query", "q1", "--json").json
@@ -219,7 +220,7 @@ def test_a_report_has_rankings_by_rank_and_to_the_depth(capsys: Capture) -> None
 
 def test_a_missing_folder_is_told_before_anything_is_read(capsys: Capture) -> None:
     Path("bad.run").write_text("q1 Q0 a 1 nan t\n")
-    done = ragtrial(capsys, "score", "qrels.txt", "bad.run", "--metrics", "rr", "--table", "no/means.csv")
+    done = score(capsys, "bad.run", "--metrics", "rr", "--table", "no/means.csv")
     assert done.code == 2
     assert "no/means.csv: cannot be written: there is no folder no" in done.err
     assert "nan" not in done.err

@@ -93,37 +93,18 @@ CASES = {
         },
         free=frozenset({"filter"}),  # Chroma has none
     ),
-    "bm25": Case(
-        "bm25",
-        {},
-        {
-            "method": {"method": "atire"}, "k1": {"k1": 0.4}, "b": {"b": 0.1},
-            "delta": {"method": "bm25+", "delta": 0.2}, "stemmer": {"stemmer": "none"},
-            "stop_words": {"stop_words": "none"}, "title_weight": {"title_weight": 3},
-        },
-    ),
+    "bm25": Case("bm25", {}, {"method": {"method": "atire"}, "k1": {"k1": 0.4}, "b": {"b": 0.1},
+     "delta": {"method": "bm25+", "delta": 0.2}, "stemmer": {"stemmer": "none"}, "stop_words": {"stop_words": "none"},
+     "title_weight": {"title_weight": 3}}),
     "sparse": Case("sparse", {"model": "sparse", "device": "cpu"}, ENCODED, free=frozenset({"device", "batch_size"})),
     "late": Case("late", {"model": "late", "device": "cpu"}, ENCODED, free=frozenset({"device", "batch_size"})),
-    "late_rerank": Case(
-        "late_rerank",
-        {"inputs": "dense", "model": "late", "device": "cpu", "candidates": 5},
-        {**ENCODED, "candidates": {"candidates": 4}},
-        free=frozenset({"device", "batch_size"}),
-    ),
-    "custom": Case(
-        "custom",
-        {"function": "finder:find"},
-        {
-            "function": {"function": "finder:words"}, "options": {"options": {"bonus": 1}},
-            "document": {"document": "id"}, "on_error": {"on_error": "skip"},
-        },
-        free=frozenset({"batch_size", "version"}),
-    ),
-    "run_file": Case(
-        "run_file",
-        {"path": "run.trec"},
-        {"path": {"path": "other.trec"}, "form": {"form": "trec"}, "name": {"name": "made"}},
-    ),
+    "late_rerank": Case("late_rerank", {"inputs": "dense", "model": "late", "device": "cpu", "candidates": 5},
+     {**ENCODED, "candidates": {"candidates": 4}}, free=frozenset({"device", "batch_size"})),
+    "custom": Case("custom", {"function": "finder:find"},
+     {"function": {"function": "finder:words"}, "options": {"options": {"bonus": 1}}, "document": {"document": "id"},
+     "on_error": {"on_error": "skip"}}, free=frozenset({"batch_size", "version"})),
+    "run_file": Case("run_file", {"path": "run.trec"},
+     {"path": {"path": "other.trec"}, "form": {"form": "trec"}, "name": {"name": "made"}}),
     "fusion": Case(
         "fusion", {"inputs": ["dense", "bm25"]}, {**FUSED, "weights": {"weights": [2, 1]}}
     ),
@@ -152,19 +133,10 @@ CASES = {
         free=frozenset({"device", "batch_size"}),
     ),
     "mmr": Case("mmr", {"inputs": "dense"}, {"diversity": {"diversity": 0.9}, "candidates": {"candidates": 3}}),
-    "parent": Case(
-        "parent",
-        {"inputs": "dense", "returns": "neighbours"},
-        {
-            "returns": {"returns": "document"},
-            "neighbours": {"neighbours": 2},
-            "candidates": {"candidates": 3},
-        },
-    ),
-    "parent chunks": Case("parent", {"inputs": "dense", "returns": "chunk", "chunker": CHUNKS}, {
-        "returns": {"returns": "document"},
-        "candidates": {"candidates": 3},
-    }, free=frozenset({"neighbours"})),
+    "parent": Case("parent", {"inputs": "dense", "returns": "neighbours"},
+     {"returns": {"returns": "document"}, "neighbours": {"neighbours": 2}, "candidates": {"candidates": 3}}),
+    "parent chunks": Case("parent", {"inputs": "dense", "returns": "chunk", "chunker": CHUNKS},
+     {"returns": {"returns": "document"}, "candidates": {"candidates": 3}}, free=frozenset({"neighbours"})),
 }  # fmt: skip
 every_case = pytest.mark.parametrize("name", CASES)
 

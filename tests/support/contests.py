@@ -49,6 +49,19 @@ def report_of(values: Values, metric: str = "ndcg@3", **changes: Any) -> Report:
     return Report(**{**made, **changes})
 
 
+def with_metric(report: Report, metric: str, values: Values) -> Report:
+    """The report with the values of another metric, too."""
+    settings = [
+        one.model_copy(update={
+            "scores": {**one.scores, **two.scores},
+            "per_query": one.per_query.model_copy(
+                update={"evaluations": {**one.per_query.evaluations, **two.per_query.evaluations}}),
+        })
+        for one, two in zip(report.settings, report_of(values, metric).settings, strict=True)
+    ]  # fmt: skip
+    return report.model_copy(update={"settings": settings, "metrics": {**report.metrics, metric: metric_of(metric)}})
+
+
 def metric_of(name: str, threshold: int = 1) -> MetricPart:
     return metric_part(parse_metric(name), EvaluatorOptions(relevance_threshold=threshold))
 

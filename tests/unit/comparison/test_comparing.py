@@ -250,19 +250,7 @@ def test_skewed_differences_of_which_nothing_is_claimed_are_not_told() -> None:
 def test_of_very_many_pairs_the_other_metrics_are_compared_with_the_best_alone() -> None:
     """46 settings are 1,035 pairs: all of them by the metric that decides, 45 by the other."""
     values = {f"s{number}": [(number * 7 + query * 5) % 11 / 10 for query in range(12)] for number in range(46)}
-    report, other = contests.report_of(values), contests.report_of(values, "rr@3")
-    settings = [
-        one.model_copy(
-            update={
-                "scores": {**one.scores, **two.scores},
-                "per_query": one.per_query.model_copy(
-                    update={"evaluations": {**one.per_query.evaluations, **two.per_query.evaluations}}
-                ),
-            }
-        )
-        for one, two in zip(report.settings, other.settings, strict=True)
-    ]
-    both = report.model_copy(update={"settings": settings, "metrics": {**report.metrics, **other.metrics}})
+    both = contests.with_metric(contests.report_of(values), "rr@3", values)
     made = compare_settings(input_of([both]), ComparisonOptions(None, procedure=QUICK))
     rows = [part for part in made.comparisons if part.metric == "ndcg@3"]
     others = [part for part in made.comparisons if part.metric == "rr@3"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contests import metric_of, report_of, run_into
+from contests import report_of, run_into, with_metric
 from ragtrial import compare, load_report
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.errors import ComparisonError, MetricError, ReportError
@@ -282,14 +282,7 @@ def test_the_metric_that_decides_comes_first(here: Path) -> None:
 
 def test_a_metric_that_counts_for_no_query_is_left_out_unless_it_is_asked_for() -> None:
     report = report_of({"a": [1.0], "b": [0.0]})
-    settings = [
-        setting.model_copy(update={"per_query": setting.per_query.model_copy(
-            update={"evaluations": {**setting.per_query.evaluations, "rbo(p=0.9)@3": [None]}}
-        )})
-        for setting in report.settings
-    ]  # fmt: skip
-    metrics = {**report.metrics, "rbo(p=0.9)@3": metric_of("rbo(p=0.9)@3")}
-    ordered = report.model_copy(update={"settings": settings, "metrics": metrics})
+    ordered = with_metric(report, "rbo(p=0.9)@3", {"a": [None], "b": [None]})
     assert input_of([ordered]).metrics == ("ndcg@3",)
     assert input_of([ordered], ["ndcg@3", "rbo@3"]).metrics == ("ndcg@3", "rbo(p=0.9)@3")
 
