@@ -237,7 +237,7 @@ def test_what_was_found_for_every_compared_setting_is_the_output_of_its_suite() 
         "Baseline: base, ndcg@10 0.600",
         "  better  other (+0.100, 95% CI +0.050 to +0.150)",
         "  worse   new (-0.050, 95% CI -0.090 to -0.010)",
-        "Next: replace base by other, after a look at the questions that it loses: ragtrial compare --queries",
+        "Next: replace base by other, after a look at the questions that it loses",
         "new against base: -0.050, interval -0.090 to -0.010: worse",
         "other against base: +0.100, interval +0.050 to +0.150: better",
     ]
