@@ -91,11 +91,6 @@ def test_the_id_of_a_chunk_follows_document_span_and_text_alone(tmp_path: Path) 
     assert {len(name) for name in ids} == {24}
 
 
-def test_a_corpus_of_white_space_has_no_chunks(tmp_path: Path) -> None:
-    chunks = chunks_of(tmp_path, library_of(tmp_path, {"a": "  "}), [])
-    assert (len(chunks), list(IndexedTexts(chunks).indexed_texts())) == (0, [])
-
-
 def test_columns_of_chunks_cannot_be_changed(tmp_path: Path) -> None:
     chunks = chunks_of(tmp_path, library_of(tmp_path, {"a": "one two"}), [(0, Span(0, 3)), (0, Span(4, 7))])
     assert chunks.document.dtype == np.int32

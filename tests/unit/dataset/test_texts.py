@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.dataset.texts import as_utf8, decoded, is_unicode, normalised, read_bytes, read_text, text_hash
+from ragtrial.dataset.texts import as_utf8, decoded, is_unicode, normalised, read_bytes, text_hash
 from ragtrial.errors import CorpusError, LabelsError
 from text_strategies import any_texts
 
@@ -134,11 +134,6 @@ def test_a_gzipped_file_is_unpacked_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\x1f\x8b")
     assert read_bytes(tmp_path / "a.txt.gz", CorpusError) == b"hello"
     assert read_bytes(tmp_path / "a.txt", CorpusError) == b"\x1f\x8b"
-
-
-def test_a_text_is_read_as_it_is_written(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfa\r\nb")
-    assert read_text(tmp_path / "a.txt", CorpusError) == "a\r\nb"
 
 
 _GOOD = gzip.compress(b"hello, hello, hello\n" * 20, mtime=0)
