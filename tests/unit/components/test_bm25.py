@@ -49,6 +49,13 @@ def test_scores_are_those_worked_out_by_hand_from_lucenes_formula(bread: Shelf) 
     assert (round(a, 4), round(b, 4)) == (0.6609, 0.2474)
 
 
+def test_each_method_has_the_delta_that_its_authors_recommend() -> None:
+    deltas = {"lucene": 0.0, "robertson": 0.0, "atire": 0.0, "bm25l": 0.5, "bm25+": 1.0}
+    for method in METHODS:
+        assert Bm25Retriever(method=method).weighting == Weighting(method, 1.2, 0.75, deltas[method])
+    assert Bm25Retriever(method="bm25+", k1=2, b=0.5, delta=0.2).weighting == Weighting("bm25+", 2, 0.5, 0.2)
+
+
 words = st.lists(st.sampled_from("abcdefgh"), max_size=8)
 corpora = st.lists(words, min_size=1, max_size=12).filter(any)
 weightings = st.builds(
