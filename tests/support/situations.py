@@ -181,7 +181,7 @@ SITUATIONS = [
         **{f"same{place}": TWO["a"] for place in range(7)}, "worse": TWO["b"]}),
     Situation("every verdict against the top at once", EVERY),
     Situation("a third setting is worse than the second, all open with the top", {
-        "top": shifted(60, 0.06, 0.25, 7), "second": shifted(60, 0.05, 0.01, 8), "third": spread(60)}),
+        "top": shifted(60, 0.06, 0.3, 7), "second": shifted(60, 0.05, 0.01, 8), "third": spread(60)}),
     Situation("24 settings, the first better than all", {
         **family(24, 60, 0.0, 0.05), "s01": shifted(60, 0.5, 0.05)}),
     Situation("24 settings, the first better than most", family(24, 60, 0.01, 0.05)),

@@ -157,7 +157,8 @@ class VerdictLinePart(Part):
     label: str
     settings: list[str]
     detail: str
-    """The difference and its interval; empty for several settings, and where all scores are equal."""
+    """The difference and its interval; empty for several settings, and where all scores are equal. Of the line *shown*
+    the settings that the named one is better than."""
 
     depends_on_unjudged: bool
 

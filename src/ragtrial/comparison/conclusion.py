@@ -45,6 +45,9 @@ _ORDER: tuple[Verdict, ...] = (
 )  # fmt: skip
 """The order of the lines where the settings are compared with the top one; with a baseline the worse come last."""
 
+SHOWN = "shown"
+"""The label of the line about settings none of which is the highest."""
+
 _HEADS = {"best": "Best: ", "leading": "Leading: ", "baseline": "Baseline: ", "one setting": ""}
 
 
@@ -97,6 +100,9 @@ def conclude(
     claims = [shown[name] for name in drawn.named("better", *WORSE, "no worse")]
     unclear = [part.setting for part, depends in zip(claims, depend_on_unjudged(claims), strict=True) if depends]
     is_ranked = drawn.kind in ("best", "leading", "nothing shown", "one setting") and top is not None
+    if drawn.kind == "nothing shown":
+        found = drawn.found_elsewhere(parts)
+        drawn = replace(drawn, elsewhere=found, is_elsewhere_unclear=any(depend_on_unjudged(found)))
     drawn = replace(drawn, unclear=unclear, top=[str(top), *drawn.named("identical")] if is_ranked else [])
     step = drawn.next_step()
     if not all(setting.report.is_written for setting in inputs.settings):
@@ -135,6 +141,10 @@ class _Conclusion:
     found: FoundPart | None
     shown: Mapping[str, ComparisonPart]
     unclear: Sequence[str] = ()
+    elsewhere: Sequence[ComparisonPart] = ()
+    """If nothing is shown of the highest setting: the settings that another one is shown to be better than."""
+
+    is_elsewhere_unclear: bool = False
     top: list[str] = field(default_factory=list)
 
     @property
@@ -168,6 +178,14 @@ class _Conclusion:
         names = self.ranked(list(self.shown))
         return [name for verdict in verdicts for name in names if self.shown[name].verdict == verdict]
 
+    def found_elsewhere(self, parts: Sequence[ComparisonPart]) -> list[ComparisonPart]:
+        """Of the settings that are shown to be better than any other, the comparisons of the one with most of them."""
+        found: dict[str, list[ComparisonPart]] = {name: [] for name in self.ranked(list(self.means))}
+        for part in parts:
+            if part.verdict in WORSE:
+                found[part.baseline].append(part)
+        return max(found.values(), key=len)
+
     def called(self, name: str) -> str:
         """The name of a setting in sentences, short if two reports are compared name by name."""
         is_short = self.inputs.are_pairs_by_name and len(self.inputs.report_names) == 2
@@ -188,7 +206,8 @@ class _Conclusion:
         text = " and ".join(names) if len(names) == 2 else listed(names, MOST_NAMED)
         text += ", identical" if len(names) > 1 else ""
         extreme = "highest" if self.sign > 0 else "lowest"
-        head = _HEADS.get(kind, f"No setting is shown to be better; {extreme}: ")
+        shown = "the best" if self.elsewhere else "better"
+        head = _HEADS.get(kind, f"No setting is shown to be {shown}; {extreme}: ")
         yield f"{head}{text}, {self.inputs.primary} {score}{self.counts(names)}"
         groups = self.verdict_lines()
         width = max((len(group.label) for group in groups), default=0)
@@ -220,7 +239,7 @@ class _Conclusion:
         if self.baseline is not None:
             labels = {"better": "better", **no_worse, "identical": "identical", "worse": "worse"}
             labels["worse within the margin"] = f"worse, within {margin}"
-        return [
+        lines = [
             VerdictLinePart(
                 label=label,
                 settings=names,
@@ -231,6 +250,17 @@ class _Conclusion:
             for is_unclear in (False, True)
             if (names := [name for name in self.named(verdict) if (name in self.unclear) == is_unclear])
         ]
+        if self.elsewhere:
+            worse = listed(self.ranked([part.setting for part in self.elsewhere]), MOST_NAMED)
+            lines.append(
+                VerdictLinePart(
+                    label=SHOWN,
+                    settings=[self.elsewhere[0].baseline],
+                    detail=f" better than {worse}",
+                    depends_on_unjudged=self.is_elsewhere_unclear,
+                )
+            )
+        return lines
 
     def difference(self, part: ComparisonPart) -> str:
         """`` (+0.049, 95% CI -0.023 to +0.122)``; nothing where they are equal.

@@ -42,6 +42,8 @@ HEADLINES = {
     "no setting is shown to be better": "No setting is shown to be worse than the one with the best mean: the order "
     "may be chance.",
     "no ranking yet": "Fewer than 10 questions are scored: too few to compare settings.",
+    "no setting is shown to be the best": "None is shown to be worse than the one with the best mean, but some are "
+    "shown to be worse than another one: the line `shown`.",
     "better than": "The setting on top is shown to be better than these: `ragtrial explain worse`.",
     "worse than": "The setting on top is shown to be worse than these on the questions that count for both.",
     "better, within": "These are shown to be worse than the setting on top, by less than the margin.",

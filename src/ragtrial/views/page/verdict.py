@@ -11,7 +11,7 @@ from typing import Any
 from ragtrial.comparison.comparing import judged_share
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionKind, VerdictLinePart
-from ragtrial.comparison.conclusion import MOST_NAMED
+from ragtrial.comparison.conclusion import MOST_NAMED, SHOWN
 from ragtrial.comparison.evidence import verdict_of_claim
 from ragtrial.comparison.number_text import digits_of, percent, signed
 from ragtrial.comparison.statistics.estimates import mean_interval
@@ -116,7 +116,7 @@ def _line(analysis: Analysis, line: VerdictLinePart) -> tuple[str, str]:
     A difference is the top setting less the other one; with a baseline, the setting less the baseline.
     """
     ending = " with the current labels" if line.depends_on_unjudged else ""
-    if len(analysis.settings) <= MOST_NAMED_ROWS:
+    if len(analysis.settings) <= MOST_NAMED_ROWS or line.label == SHOWN:
         return line.label, f"{listed(line.settings, MOST_NAMED)}{line.detail}{ending}"
     sign = 1 if analysis.procedure.baseline else -1
     n, parts = analysis.conclusion.scored.scored, {part.setting: part for part in _parts(analysis)}
