@@ -62,7 +62,14 @@ def command(
                 report, reports=("latest",), results=str(folder / "results"), output=folder / "report.html", **common
             )
     enter = f"cd {shlex.quote(str(folder))}"
-    return Answer(None, ["", Line(f"Go on: {enter} && ragtrial compare"), "Your own data: ragtrial init FOLDER --corpus DOCUMENTS --labels QUESTIONS"])
+    return Answer(
+        None,
+        [
+            "",
+            Line(f"Go on: {enter} && ragtrial compare"),
+            "Your own data: ragtrial init FOLDER --corpus DOCUMENTS --labels QUESTIONS",
+        ],
+    )
 
 
 def _write_sample(root: Path) -> None:
