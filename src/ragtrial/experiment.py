@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from ragtrial.config import ExperimentConfig
@@ -37,10 +38,10 @@ def run_experiment(config: AnyConfig, options: RunOptions | None = None, *, prog
 
 
 def search_settings(
-    config: ExperimentConfig, text: str, only: str | None = None, *, progress: Progress | None = None
+    config: ExperimentConfig, text: str, only: Collection[str] | None = None, *, progress: Progress | None = None
 ) -> dict[str, list[FoundText]]:
-    """The hits for ``text`` of the settings of ``config``, or of ``only`` one. Raises ConfigError for unknown names."""
-    settings = chosen_settings(settings_of(config)[0], only and [only])
+    """The hits for ``text`` of all settings of ``config``, or ``only`` these. Raises ConfigError for unknown names."""
+    settings = chosen_settings(settings_of(config)[0], only)
     corpus, hits_by_setting, unit = Corpus(config, progress or Silent()), {}, config.evaluators.unit
     written = write_wordings(settings, [Question(text)], corpus.resources)
     for error in written.failures.values():

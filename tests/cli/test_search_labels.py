@@ -241,8 +241,8 @@ def test_hits_are_graded_by_key_in_a_terminal(tmp_path: Path, capsys: Capture) -
     documents = order(capsys)
     with in_terminal("search", "experiment.yaml", TEXT, "--label") as typed:
         typed.type(
-            ("1 of 3, 0 graded:", "3"), ("2 of 3, 1 graded:", "1"), ("3 of 3, 2 graded:", "u"),
-            ("2 of 3, 1 graded:", "x"), ("2 of 3, 1 graded:", " "), ("3 of 3, 1 graded:", "0"),
+            ("hit 1, 0 graded:", "3"), ("hit 2, 1 graded:", "1"), ("hit 3, 2 graded:", "u"),
+            ("hit 2, 1 graded:", "x"), ("hit 2, 1 graded:", " "), ("hit 3, 1 graded:", "0"),
         )  # fmt: skip
         typed.await_text("2 judgments written")
         assert typed.ended() == 0
@@ -252,27 +252,70 @@ def test_hits_are_graded_by_key_in_a_terminal(tmp_path: Path, capsys: Capture) -
     }
 
 
-def test_a_passage_that_is_typed_must_be_in_the_text(tmp_path: Path) -> None:
+def test_the_passage_of_a_graded_hit_is_asked_for_and_must_be_in_the_text(tmp_path: Path) -> None:
+    """Its begin and end are enough; return keeps the whole text, and a wrong hit has no passage."""
     quoting = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "returns.md", "quote": "thirty days"}]}]}
     small_experiment(tmp_path, labels=quoting)
     with in_terminal("search", "experiment.yaml", "parcels take two days", "--label") as typed:
-        typed.type(("1 of 3, 0 graded:", '"'))
-        typed.await_text("passage, verbatim:")
-        os.write(typed.terminal, b"four days\n")
-        typed.await_text("that is not in the text of this hit")
-        typed.type(("1 of 3, 0 graded:", '"'))
-        typed.await_text("passage, verbatim:")
-        os.write(typed.terminal, b"two  days\n")
-        typed.type(("1 of 3, 0 graded:", "3"), ("2 of 3, 1 graded:", "q"))
-        typed.await_text("1 judgment written")
+        typed.type(("hit 1, 0 graded:", "3"))
+        for line in (b"four days\n", b"Parcels ... two days\n"):
+            typed.await_text("the passage that answers")
+            os.write(typed.terminal, line)
+        typed.type(("hit 2, 1 graded:", "1"))
+        typed.await_text("the passage that answers")
+        os.write(typed.terminal, b"\n")
+        typed.type(("hit 3, 2 graded:", "0"))
+        typed.await_text("3 judgments written")
         assert typed.ended() == 0
-    assert labels()[1]["relevant_docs"][0]["quote"] == "two  days"
+    first, *others = labels()[1]["relevant_docs"]
+    assert (first["quote"], first["start"]) == ("Parcels take two days", 0)
+    for label in others:
+        text = Path("documents", label["doc"]).read_text(encoding="utf-8").strip()
+        assert label["quote"] == text
+
+
+BOTH = """
+experiment: both
+dataset: {corpus: documents, queries: prompt_queries.json}
+chunker: {kind: document}
+embedder: {kind: custom, function: "slow:embed"}
+store: {kind: exact}
+retrievers:
+  dense: {kind: dense}
+  words: {kind: bm25}
+"""
+SLOW = """
+import time
+from pathlib import Path
+
+def embed(texts):
+    while not Path("go").exists():
+        time.sleep(0.05)
+    return [[1.0, float(len(text))] for text in texts]
+"""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_hits_by_words_are_graded_while_a_model_is_at_work(tmp_path: Path, *, fails: bool) -> None:
+    """Its other hits follow; if it fails, the grades so far are kept."""
+    small_experiment(tmp_path, config=BOTH)
+    Path("slow.py").write_text(SLOW.replace("return", "return 1 / 0 #") if fails else SLOW)
+    with in_terminal("search", "experiment.yaml", "parcels", "--label") as typed:
+        typed.await_text("shipping.txt")
+        typed.type(("hit 1, 0 graded:", "3"))
+        Path("go").touch()
+        if fails:
+            typed.await_text("There are no hits of dense: ")
+        else:
+            typed.type(("hit 2, 1 graded:", "0"), ("hit 3, 2 graded:", "q"))
+        typed.await_text("judgments written" if not fails else "1 judgment written")
+        assert typed.ended() == 0
 
 
 def test_an_interrupted_search_says_that_no_grade_of_it_is_kept(tmp_path: Path) -> None:
     small_experiment(tmp_path)
     with in_terminal("search", "experiment.yaml", TEXT, "--label") as typed:
-        typed.type(("1 of 3, 0 graded:", "3"), ("2 of 3, 1 graded:", "\x03"))
+        typed.type(("hit 1, 0 graded:", "3"), ("hit 2, 1 graded:", "\x03"))
         typed.await_text("stopped: nothing was written, and no grade of this search is kept.")
         assert typed.ended() == 130
     assert labels() == LABELS["queries"]
@@ -365,9 +408,9 @@ def test_a_text_that_cannot_be_quoted_is_left_out_and_the_other_grades_are_kept(
     rows = [{"_id": "a", "title": "Parcels", "text": ""}, {"_id": "b", "text": "Parcels take two days to arrive."}]
     write_rows(tmp_path / "corpus.jsonl", rows)
     with in_terminal("search", "experiment.yaml", "parcels", "--label") as typed:
-        typed.type(("1 of 2, 0 graded:", "3"))
+        typed.type(("hit 1, 0 graded:", "3"))
         typed.await_text("this text is empty, and the labels name passages; leave it out.")
-        typed.type(("1 of 2, 0 graded:", " "), ("2 of 2, 0 graded:", "2"))
+        typed.type(("hit 1, 0 graded:", " "), ("hit 2, 0 graded:", "2"))
         typed.await_text("1 judgment written")
         assert typed.ended() == 0
     assert [label["doc"] for label in labels()[1]["relevant_docs"]] == ["b"]

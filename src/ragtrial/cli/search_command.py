@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +15,17 @@ from ragtrial import config as configs
 from ragtrial import experiment as experiments
 from ragtrial.cli.options import CONFIG_NAME, OVERRIDES, WHO, argument, config_file, declare, option
 from ragtrial.cli.terminal import Answer, Line, Stopped, Terminal, write
+from ragtrial.config import ExperimentConfig
+from ragtrial.config.settings import chosen_settings, settings_of
 from ragtrial.dataset import locating
-from ragtrial.errors import InputError, counted
+from ragtrial.errors import InputError, RagtrialError, counted, listed
 from ragtrial.labelling import edits, label_files
+from ragtrial.progress import Silent, stage
 from ragtrial.records import FoundText
 from ragtrial.views import texts
 
-_KEYS = '0-9 grade (3 answers fully, 1 helps, 0 is wrong) · space skip · " passage · u undo · q done · ctrl-c drop all'
+_KEYS = "0-9 grade (3 answers fully, 1 helps, 0 is wrong) · space skip · u undo · q done · ctrl-c drop all"
+_PASSAGE = "the passage that answers, verbatim, or its begin ... its end (return: all of this text)"
 
 
 @declare("search")
@@ -51,23 +57,20 @@ def command(
     grade_marks = edits.parse_marks(grades, "--grade", int, last=True)
     quote_marks = edits.parse_marks(quotes, "--quote", str)
     sheet = edits.AnswerSheet(experiment, text, terminal.progress()) if label or grades else None
-    found = experiments.search_settings(experiment, text, setting, progress=terminal.progress())
-    items = edits.pooled(found, sheet.form if sheet else edits.labels_form(experiment), top)
-    items = sheet.graded(items) if sheet else items
-    content: dict[str, Any] = {"hits": [{**vars(item.hit), "found_by": dict(item.found_by)} for item in items]}
-    if sheet is None:
-        by_setting = [{"setting": key, "hits": [vars(hit) for hit in hits[:top]]} for key, hits in found.items()]
-        return Answer({**content, "settings": by_setting}, [texts.items_text(items, list(found), terminal.width)])
-    hits = [item.hit for item in items]
-    graded, passages = edits.by_number(items, grade_marks), edits.by_number(items, quote_marks)
-    if hits and not graded:
+    if sheet and label and not grades:
         sheet.refuse(name, tags)
-        try:
-            graded, passages = ask_grades(terminal, hits, sheet.form)
-        except (KeyboardInterrupt, click.Abort) as error:
-            if isinstance(error.__cause__, EOFError):
-                raise
-            raise Stopped("stopped: nothing was written, and no grade of this search is kept.") from None
+        hits, graded, passages = _graded_by_key(terminal, experiment, sheet, setting, top)
+        content: dict[str, Any] = {}
+    else:
+        found = experiments.search_settings(experiment, text, setting and [setting], progress=terminal.progress())
+        items = edits.pooled(found, sheet.form if sheet else edits.labels_form(experiment), top)
+        items = sheet.graded(items) if sheet else items
+        content = {"hits": [{**vars(item.hit), "found_by": dict(item.found_by)} for item in items]}
+        if sheet is None:
+            by_setting = [{"setting": key, "hits": [vars(hit) for hit in hits[:top]]} for key, hits in found.items()]
+            return Answer({**content, "settings": by_setting}, [texts.items_text(items, list(found), terminal.width)])
+        hits = [item.hit for item in items]
+        graded, passages = edits.by_number(items, grade_marks), edits.by_number(items, quote_marks)
     changes = sheet.changes(hits, graded, passages, name=name, tags=tags)
     query, done = label_files.query_of(changes[0]), sheet.write(changes, who or label_files.current_user())
     content["labels"] = {
@@ -96,22 +99,81 @@ def _config_and_text(words: Sequence[str]) -> tuple[str, str]:
     return config, words[-1]
 
 
-def ask_grades(
-    terminal: Terminal, hits: Sequence[FoundText], form: label_files.Form
-) -> tuple[dict[int, int], dict[int, str]]:
-    """The grades and passages that a person gives to ``hits``, by their numbers; skipped hits have none.
+class _Background(Silent):
+    """Work that someone waits for later; it ends at its next step once it is ``stopped``."""
 
-    ``form`` is the form of the labels.
+    stopped = False
+
+    def advance(self, count: int) -> None:
+        if self.stopped:
+            raise KeyboardInterrupt
+
+
+def _graded_by_key(
+    terminal: Terminal, experiment: ExperimentConfig, sheet: edits.AnswerSheet, only: str | None, top: int
+) -> tuple[list[FoundText], dict[int, int], dict[int, str]]:
+    """All hits that were shown, and their grades and passages by number; hits by words are shown at once.
+
+    Models work in the background meanwhile, and their hits follow as soon as they are there.
+    """
+    settings, shown = chosen_settings(settings_of(experiment)[0], only and [only]), list[FoundText]()
+    later = [setting.name for setting in settings if setting.needs_model]
+    first = [setting.name for setting in settings if not setting.needs_model] or later
+    found = experiments.search_settings(experiment, sheet.text, first, progress=terminal.progress())
+    background, pool = _Background(), ThreadPoolExecutor(1)
+    rest = later if first is not later else []
+
+    def search_rest() -> dict[str, list[FoundText]] | Exception:
+        try:
+            return experiments.search_settings(experiment, sheet.text, rest, progress=background)
+        except (RagtrialError, ImportError) as error:  # grades of the others are kept
+            return error
+
+    work = pool.submit(search_rest)
+
+    def following() -> FoundText | None:
+        """The next hit to grade; None if there are no more."""
+        hits = [] if work.done() else edits.further(shown, found, sheet.form, top)
+        if not hits:
+            with stage(terminal.progress(), f"hits of {listed(rest)}") if rest and not work.done() else nullcontext():
+                others = work.result()
+            known = found if isinstance(others, Exception) else found | others
+            hits = edits.further(shown, known, sheet.form, top)
+            if known is found and not hits:
+                terminal.note(f"There are no hits of {listed(rest)}: {others}")
+        return next((sheet.graded([edits.Item(hit)])[0].hit for hit in hits), None)
+
+    try:
+        return shown, *ask_grades(terminal, shown, following, sheet.form)
+    except (KeyboardInterrupt, click.Abort) as error:
+        if isinstance(error.__cause__, EOFError):
+            raise
+        raise Stopped("stopped: nothing was written, and no grade of this search is kept.") from None
+    finally:
+        background.stopped = True
+        pool.shutdown(wait=False)
+
+
+def ask_grades(
+    terminal: Terminal, shown: list[FoundText], following: Callable[[], FoundText | None], form: label_files.Form
+) -> tuple[dict[int, int], dict[int, str]]:
+    """The grades and passages that a person gives to hits, by their numbers; skipped hits have none.
+
+    ``following`` is asked for the next hit, which is added to ``shown``. ``form`` is the form of the labels.
     """
     grades: dict[int, int] = {}
     quotes: dict[int, str] = {}
     number = 0
     terminal.say(_KEYS)
-    while number < len(hits):
-        hit = hits[number]
+    while True:
+        if number == len(shown):
+            if (hit := following()) is None:
+                break
+            shown.append(hit)
+        hit = shown[number]
         terminal.say(f"\n{texts.answer_text(hit, terminal.width)}")
         try:
-            key = _key(f"{number + 1} of {len(hits)}, {len(grades)} graded: ")
+            key = _key(f"hit {number + 1}, {len(grades)} graded: ")
         except EOFError:  # ctrl-d
             break
         if key == "q":
@@ -120,24 +182,30 @@ def ask_grades(
             write(edits.NO_TEXT, sys.stderr)
         elif key in " \r\n" or (key.isdecimal() and key.isascii()):
             grades |= {hit.rank: int(key)} if key.strip() else {}
+            quotes |= _passage(hit, form) if key.strip(" \r\n0") else {}
             number += 1
         elif key in ("u", "\x7f", "\x08"):
             number = max(0, number - 1)
             for marks in (grades, quotes):
-                marks.pop(hits[number].rank, None)
-        elif key == '"':
-            quotes |= _passage(hit)
+                marks.pop(shown[number].rank, None)
         else:
             terminal.say(_KEYS)
-    return grades, {rank: passage for rank, passage in quotes.items() if rank in grades}
+    return grades, quotes
 
 
-def _passage(hit: FoundText) -> dict[int, str]:
-    passage = click.prompt("passage, verbatim", default="", show_default=False, err=True)
-    if passage and not locating.is_in(passage, hit.text or ""):
+def _passage(hit: FoundText, form: label_files.Form) -> dict[int, str]:
+    """The passage of ``hit`` that answers, by its number; empty if all of its text does, or documents are labelled."""
+    text = hit.text or ""
+    while form != "document" and (passage := click.prompt(_PASSAGE, default="", show_default=False, err=True).strip()):
+        begin, dots, end = (part.strip() for part in passage.partition("..."))
+        start = text.find(begin)
+        stop = text.find(end, start + len(begin)) + len(end)
+        if dots and begin and end and start >= 0 and stop >= start + len(begin) + len(end):
+            return {hit.rank: text[start:stop]}
+        if locating.is_in(passage, text):
+            return {hit.rank: passage}
         write("that is not in the text of this hit", sys.stderr)
-        return {}
-    return {hit.rank: passage} if passage else {}
+    return {}
 
 
 def _key(prompt: str) -> str:

@@ -67,6 +67,15 @@ class Setting:
         """True if it ranks chunks of its own chunker."""
         return {"chunker", "context"} <= self.retriever.reached_by
 
+    @property
+    def needs_model(self) -> bool:
+        """True unless it, and each of its parts, ranks chunks by their words."""
+        return any(
+            not (part.parts or part.has_chunks) or "embedder" in part.retriever.reached_by
+            or part.chunker.needs_embedder or getattr(part.retriever, "model", None) is not None
+            for part in self.tree()
+        )  # fmt: skip
+
     def width(self, depth: int) -> int | None:
         """The search width for ``depth`` hits, if its hits depend on it; see ``Store.width``."""
         return self.retriever.width(self.store, depth)

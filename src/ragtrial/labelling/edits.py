@@ -162,6 +162,15 @@ def pooled(found: Mapping[str, Sequence[FoundText]], form: Form, top: int) -> li
     return items[:top]
 
 
+def further(
+    shown: Sequence[FoundText], found: Mapping[str, Sequence[FoundText]], form: Form, top: int
+) -> list[FoundText]:
+    """The best hits of all settings, as ``pooled``, without those that were ``shown``; numbered after these."""
+    best = [item.hit for item in pooled(found, form, top)]
+    known = {"shown": [replace(hit, rank=0) for hit in shown], "best": best}
+    return [item.hit for item in pooled(known, form, len(shown) + top)[len(shown) :]]
+
+
 def _shares_half(one: FoundText, other: FoundText) -> bool:
     if one.start is None or one.end is None or other.start is None or other.end is None:
         return (one.start, one.end) == (other.start, other.end)

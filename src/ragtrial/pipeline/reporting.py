@@ -32,6 +32,7 @@ from ragtrial.report import schema
 from ragtrial.report.model import SCHEMA_VERSION, Report, environment, new_run_id, part_file
 
 _FEW_JUDGED = 0.5
+_MANY_CHUNKS = 0.1  # a few passages are a chunk by chance
 _ROWS_AT_ONCE = 256
 _TIED = 0.001
 """The smallest range of a mean over orders of equal scores that is reported: less hardly shows among four digits."""
@@ -127,13 +128,14 @@ def chunk_label_warnings(scored: Mapping[str, GradedRankings]) -> Iterator[Repor
     known = {name: graded.overlaps for name, graded in scored.items() if graded.overlaps and graded.overlaps.is_whole}
     are_chunks = np.array([overlaps.are_chunks for overlaps in known.values()], dtype=np.bool_)
     are_chunks &= ~are_chunks.all(axis=0)
-    if count := int(are_chunks.any(axis=0).sum()):
+    count = int(are_chunks.any(axis=0).sum())
+    if count > _MANY_CHUNKS * are_chunks.shape[-1]:
         favoured = list(known)[int(are_chunks.sum(axis=1).argmax())]
         passages = f"{count:,} of {counted(are_chunks.shape[1], 'labelled passage')} {'is' if count == 1 else 'are'}"
         yield ReportWarning(
             "chunk-labels",
-            f"{passages} exactly a chunk of some settings ({favoured}), not of all: labels of whole hits favour chunks "
-            "like those that they were made from. Name the passage that answers instead.",
+            f"{passages} exactly a chunk of some settings ({favoured}), not of all, which favours these. If they are "
+            "whole hits of a search, name the passage in each that answers.",
         )
 
 

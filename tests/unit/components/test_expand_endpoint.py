@@ -130,12 +130,12 @@ def test_a_plan_says_how_many_questions_are_to_be_asked_and_what_that_costs(
 
 def test_a_search_asks_the_chat_model_too_and_says_when_it_cannot(double: EndpointDouble, tmp_path: Path) -> None:
     experiment = experiment_of(tmp_path, double)
-    found = search_settings(experiment.config(), "rye", "wide")
+    found = search_settings(experiment.config(), "rye", ["wide"])
     assert found["wide"]
     assert len(double.asked) == 1
     double.default = endpoint_double.status(401, "who are you?")
     with pytest.raises(RunError, match="answered 401: who are you"):
-        search_settings(experiment.config(), "leek", "wide")
+        search_settings(experiment.config(), "leek", ["wide"])
 
 
 def test_queries_for_which_nothing_was_written_are_counted(double: EndpointDouble, tmp_path: Path) -> None:
