@@ -411,6 +411,8 @@ def test_a_text_that_cannot_be_quoted_is_left_out_and_the_other_grades_are_kept(
         typed.type(("hit 1, 0 graded:", "3"))
         typed.await_text("this text is empty, and the labels name passages; leave it out.")
         typed.type(("hit 1, 0 graded:", " "), ("hit 2, 0 graded:", "2"))
+        typed.await_text("the passage that answers")
+        os.write(typed.terminal, b"\n")
         typed.await_text("1 judgment written")
         assert typed.ended() == 0
     assert [label["doc"] for label in labels()[1]["relevant_docs"]] == ["b"]

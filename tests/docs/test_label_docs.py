@@ -56,7 +56,7 @@ def test_the_way_to_a_verdict_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for arguments in commands(PATH):
         if "--label" in arguments:
             with in_terminal(*arguments) as typed:
-                typed.type(("1 of 3, 0 graded:", "2"), ("2 of 3, 1 graded:", "q"))
+                typed.type(("hit 1, 0 graded:", "2"), ("hit 2, 1 graded:", "q"))
                 typed.await_text("1 judgment written")
                 assert typed.ended() == 0
         elif arguments[0] == "label":
