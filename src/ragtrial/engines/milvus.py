@@ -267,6 +267,9 @@ class MilvusEngine(Engine):
         found = self.client.get(name, ids=codes, output_fields=[_VECTOR], timeout=self._seconds)
         return {int(row[_ID]): row[_VECTOR] for row in found}
 
+    def size(self, name: str) -> int | None:
+        return sum(int(segment.mem_size) for segment in self._segments(name) or ()) or None
+
     def drop(self, name: str) -> None:
         if self.client.has_collection(name, timeout=self._seconds):
             self.client.drop_collection(name, timeout=self._seconds)

@@ -267,6 +267,9 @@ class PgvectorEngine(Engine):
         query = f'SELECT id, embedding::vector::real[] FROM "{name}" WHERE id = ANY(%s)'  # noqa: S608 - as above
         return dict(self.database.ask(query, codes))
 
+    def size(self, name: str) -> int | None:
+        return int(self.database.ask("SELECT pg_total_relation_size(%s::regclass)", f'"{name}"')[0][0])
+
     def drop(self, name: str) -> None:
         self.database.run(f'DROP TABLE IF EXISTS "{name}"')
 

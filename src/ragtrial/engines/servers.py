@@ -117,6 +117,10 @@ class Engine(ABC):
         """The vectors of these rows that a server has."""
         return {}
 
+    def size(self, name: str) -> int | None:
+        """The bytes of the collection with its index, as the engine reports them; None if it does not."""
+        return None
+
     def drop(self, name: str) -> None:  # noqa: B027 - a folder is removed as a whole
         """Remove the collection from a server, if it exists."""
 
@@ -246,7 +250,7 @@ class ServerStore(Server, Store):
             count = engine.count(name)
             if count != len(vectors):
                 raise StoreError(f"{engine} kept {count or 0:,} of {len(vectors):,} vectors in {name}.")
-            more = {"version": engine.version(), "count": count, "options": options}
+            more = {"version": engine.version(), "count": count, "bytes": engine.size(name), "options": options}
             sample = engine.rows(name, _sampled(count))
         if self.url is not None:
             np.save(folder / _SAMPLE, sample)
@@ -274,7 +278,7 @@ class ServerStore(Server, Store):
             content = read_remote(folder)
         else:
             content = json.loads(built.read_text()) if built.exists() else {}
-        names = ("collection", "version", "options")
+        names = ("collection", "version", "bytes", "options")
         return {name: content[name] for name in names if content.get(name) is not None}
 
     @property
