@@ -87,15 +87,16 @@ def assert_shown(shown: str, setting: SettingPart, within: float) -> None:
         assert setting.budget is not None or not is_budget
         scores = setting.budget.scores if setting.budget is not None and is_budget else setting.scores
         for metric, cell in zip(head[1:], cells, strict=True):
-            if metric == "n":
-                assert int(cell) == scores[head[1]].n
-            elif metric == "hits":
+            if metric == "verdict":
+                continue
+            if metric == "hits":
                 assert setting.budget is not None
                 assert setting.budget.hits == pytest.approx(float(cell), abs=max(0.06, 20 * within))
             else:
                 value, *n = cell.split()
-                assert scores[metric].mean == pytest.approx(float(value), abs=0.0006 + within), (setting.name, metric)
-                assert n in ([], [f"({scores[metric].n})"])
+                mean = scores[metric.replace("labelled", "judged")]
+                assert mean.mean == pytest.approx(float(value), abs=0.0006 + within), (setting.name, metric)
+                assert n in ([], [f"({mean.n})"])
 
 
 @pytest.mark.parametrize("guide", GUIDES)
@@ -124,8 +125,8 @@ def test_the_hybrid_guide_s_command_and_program_print_what_it_shows(root: Path, 
     for name, cells in expected.items():
         assert [float(cell) for cell in printed[name]] == pytest.approx([float(cell) for cell in cells], abs=ALIKE)
     dense, bm25 = (place.run(line) for line in show.splitlines())
-    assert "hub/hub-power-supply.md" in "\n".join(bm25.splitlines()[:14])
-    assert "hub/hub-power-supply.md" not in "\n".join(dense.splitlines()[:14])
+    found = [re.findall(r"^ +\d+  .*hub/hub-power-supply\.md", text, re.MULTILINE) for text in (dense, bm25)]
+    assert [bool(hits) and int(hits[0].split()[0]) <= 3 for hits in found] == [False, True]
 
 
 def test_what_the_hybrid_guide_reads_from_its_tables_is_so(place: Place) -> None:
@@ -157,7 +158,7 @@ def test_the_top_k_guide_s_commands_print_what_it_shows(root: Path, place: Place
     for line, (head, _) in zip(show, scores, strict=True):
         (table, *others) = place.run(line).split("\n\n")[1:]
         assert tables(table)[0][0] == head
-        assert tables(others[0])[0][0] == context[0]
+    assert tables(others[0])[0][0] == context[0]
     sizes = {f"@{one.k}": one.tokens for one in dense.context}
     for k, cell in zip(context[0][1:], context[1]["dense"], strict=True):
         assert sizes[k] == pytest.approx(float(cell.replace(",", "")), rel=0.02)

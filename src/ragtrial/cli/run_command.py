@@ -137,12 +137,13 @@ def _search_blocks(width: int, report: model.Report, search: search_result.Searc
 def _result_blocks(
     width: int, report: model.Report, comparison: comparison_parts.Comparison | None, config: str
 ) -> list[str | Table]:
-    shown = report.ranked_settings()[:_MOST_ROWS]
+    ranked = report.ranked_settings()
+    shown = ranked[:_MOST_ROWS]
     blocks = score_blocks(report, comparison, width, shown, None, config)
     if len(report.settings) > len(shown):
         blocks.append(f"The first {len(shown)} of {len(report.settings):,} settings; `ragtrial show` has all.")
     blocks.append(report_tables.budget_table(report, shown, width))
-    return [*blocks, *detail_blocks(report, report.settings, costs=shown if len(shown) > 1 else ())]
+    return [*blocks, *detail_blocks(report, ranked, costs=shown if len(shown) > 1 else ())]
 
 
 def _where(
