@@ -1,8 +1,8 @@
 """ragtrial runs retrieval experiments for RAG from a config file, and says which setting is really better.
 
-from ragtrial import compare, load_config, run_experiment
+from ragtrial import compare, run_experiment
 
-report = run_experiment(load_config("configs/hybrid.yaml"))
+report = run_experiment("experiment.yaml")
 print(report, compare(report), report.folder)
 """
 

@@ -61,7 +61,7 @@ def test_signatures_show_defaults_that_can_be_read(name: str) -> None:
 
 def test_the_example_at_the_front_door_can_be_pasted() -> None:
     shown = (ragtrial.__doc__ or "").split("\n\n", 1)[1]
-    assert "run_experiment(load_config(" in shown
+    assert "run_experiment(" in shown
     compile(textwrap.dedent(shown), "example", "exec")
 
 
