@@ -30,13 +30,17 @@ from ragtrial.dataset.library import Library
 from ragtrial.rankings import Floats
 
 
+def no_vectors(texts: Sequence[str]) -> Floats:
+    raise AssertionError(f"a chunker by size embeds nothing, and was to embed {len(texts)} texts")
+
+
 def chunk_texts(corpus: Path, count: int) -> list[str]:
     """The first chunks of a corpus, longest first: the order that sentence-transformers sorts into."""
     tokenizer = SentenceTransformerEmbedder().tokenizer()
     with tempfile.TemporaryDirectory() as folder:
         Library.write(corpus, Path(folder))
         library = Library(Path(folder))
-        cutting.cut(library, RecursiveChunker(), tokenizer, lambda _: None).write(Path(folder))
+        cutting.cut(library, RecursiveChunker(), tokenizer, lambda _: None, no_vectors).write(Path(folder))
         texts = list(IndexedTexts(Chunks(library, Path(folder))).indexed_texts())[:count]
     return sorted(texts, key=len, reverse=True)
 

@@ -25,15 +25,7 @@ from quiet import refuse_if_busy
 
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.model import SCHEMA_VERSION, Report, write_report
-from ragtrial.report.schema import (
-    DatasetPart,
-    JudgmentPart,
-    MeanPart,
-    MetricPart,
-    QueryColumns,
-    QueryPart,
-    SettingPart,
-)
+from ragtrial.report.schema import DatasetPart, JudgmentPart, MeanPart, MetricPart, QueryColumns, QueryPart, SettingPart
 
 METRICS = ("ndcg@10", "precision@10", "recall@10", "rr@10", "ap@10", "judged@10")
 RUN = "20260101T000000Z-00000a"

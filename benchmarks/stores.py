@@ -44,7 +44,7 @@ from quiet import refuse_if_busy
 from ragtrial.engines import STORES, Index, Store, Vectors
 from ragtrial.engines.servers import ServerStore, connected
 from ragtrial.rankings import Floats
-from ragtrial.views.sections.plots import NEUTRAL, series_of, styled
+from ragtrial.views.sections.plots import NEUTRAL, styled
 from store_kinds import KINDS, StoreKind, nothing, postgres_url, recall
 from vector_oracles import exactly, like_embeddings, vectors_of
 
@@ -307,7 +307,10 @@ def draw(measured: Sequence[Measured], title: str, path: Path) -> None:
 
         figure = Figure(figsize=(9, 3.4), layout="constrained")
         kinds = list(dict.fromkeys(KINDS[one.store].kind for one in measured))
-        looks = series_of(kinds)
+        looks = {
+            kind: {"color": f"C{place}", "marker": mark}
+            for place, (kind, mark) in enumerate(zip(kinds, "os^Dv<>pX", strict=False))
+        }
         panels = figure.subplots(1, len(CLIENTS), sharex=True, sharey=True)
         for panel, (axes, clients) in enumerate(zip(panels, CLIENTS, strict=True)):
             for one in measured:

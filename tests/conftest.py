@@ -113,6 +113,13 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     return folder / "ragtrial"
 
 
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands of tests/cli run in an empty folder."""
+    if folder_of(request.node) == "cli":
+        monkeypatch.chdir(request.getfixturevalue("tmp_path"))
+
+
 @pytest.fixture(scope="session")
 def shared_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace for runs on the sample data with the real model, of all workers: each text is embedded once."""

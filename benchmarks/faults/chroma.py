@@ -18,8 +18,7 @@ def opened(folder: Path) -> Client:
     from chromadb.config import Settings
 
     return cast(
-        "Client",
-        chromadb.PersistentClient(str(folder), settings=Settings.model_construct(anonymized_telemetry=False)),
+        "Client", chromadb.PersistentClient(str(folder), settings=Settings.model_construct(anonymized_telemetry=False))
     )
 
 

@@ -66,12 +66,7 @@ class Seal:
 
 
 def seal(
-    folder: Path,
-    what: str,
-    seconds: float | None = None,
-    made_of: MadeOf | None = None,
-    *,
-    stands: Path | None = None,
+    folder: Path, what: str, seconds: float | None = None, made_of: MadeOf | None = None, *, stands: Path | None = None
 ) -> None:
     """Write down what ``folder`` holds, and how it was made: it is finished, and ``stands`` where it will be found."""
     stands = stands or folder

@@ -128,12 +128,7 @@ def verify(terminal: Terminal, *, where: str | None = _WHERE, configs: tuple[str
 
 
 @declare("push", command)
-def push(
-    terminal: Terminal,
-    *,
-    url: str = argument("URL"),
-    where: str | None = _WHERE,
-) -> Answer:
+def push(terminal: Terminal, *, url: str = argument("URL"), where: str | None = _WHERE) -> Answer:
     """Copy finished work to URL, for other machines: a folder, s3://, gs://, ssh:// or any URL that fsspec reaches.
 
     Only new entries are sent. Indexes on servers and latencies stay here.
@@ -146,12 +141,7 @@ def push(
 
 
 @declare("pull", command)
-def pull(
-    terminal: Terminal,
-    *,
-    url: str = argument("URL"),
-    where: str | None = _WHERE,
-) -> Answer:
+def pull(terminal: Terminal, *, url: str = argument("URL"), where: str | None = _WHERE) -> Answer:
     """Copy finished work from URL, where `cache push` has put it. Every file is checked by its checksum."""
     shared, local = sharing.SharedCache(url), workspace.Workspace(_folder(where).absolute())
     files = shared.listed()

@@ -62,12 +62,7 @@ class ComparisonOptions:
 
 
 def options_of(
-    inputs: ComparisonInput,
-    *,
-    margin: float = 0.02,
-    confidence: float = 0.95,
-    flips: int = 10_000,
-    seed: int = 0,
+    inputs: ComparisonInput, *, margin: float = 0.02, confidence: float = 0.95, flips: int = 10_000, seed: int = 0
 ) -> ComparisonOptions:
     """The options for comparing ``inputs``.
 

@@ -122,10 +122,7 @@ class Findings:
 
     def as_json(self) -> dict[str, Any]:
         """The fields of gates under ``--json``, and the exit code."""
-        return {
-            "exit_code": self.exit_code,
-            "gates": [gate.model_dump(mode="json") for gate in self.gates],
-        }
+        return {"exit_code": self.exit_code, "gates": [gate.model_dump(mode="json") for gate in self.gates]}
 
 
 def compared_metrics(gates: Sequence[Gate]) -> list[str]:

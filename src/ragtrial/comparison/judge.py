@@ -38,15 +38,7 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import Options, validate
 from ragtrial.rankings import Bools
-from ragtrial.records import (
-    CHOSEN_BY_STAKES,
-    DRAWN_AT_RANDOM,
-    NOT_REVIEWED,
-    Judgment,
-    Query,
-    ReportWarning,
-    Span,
-)
+from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM, NOT_REVIEWED, Judgment, Query, ReportWarning, Span
 
 HIGHEST = 3
 """The highest grade of the scale: 0 nothing to do with it, 1 related, 2 an answer in part, 3 the answer itself."""

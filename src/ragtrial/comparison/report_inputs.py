@@ -94,10 +94,7 @@ class _Entries(dict[object, ComparedReport]):
 
 
 def read_entries(
-    references: Sequence[Reference],
-    settings: Sequence[str] | None,
-    baseline: Reference | None,
-    directory: Path,
+    references: Sequence[Reference], settings: Sequence[str] | None, baseline: Reference | None, directory: Path
 ) -> tuple[list[ComparedReport], Baseline | None]:
     """The reports of ``references`` with their chosen settings, and the baseline.
 

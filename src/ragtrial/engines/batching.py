@@ -72,11 +72,7 @@ def _work(function: Callable[[T], R], tasks: Queue[list[T]], results: Queue[_Out
 
 
 def in_batches(
-    send: Callable[[slice], None],
-    count: int,
-    size: int,
-    at_once: int,
-    advance: Callable[[int], None] = lambda _: None,
+    send: Callable[[slice], None], count: int, size: int, at_once: int, advance: Callable[[int], None] = lambda _: None
 ) -> None:
     """Call ``send`` with each batch of ``count`` rows, at most ``size`` and all alike, in at most ``at_once`` threads.
 

@@ -305,13 +305,7 @@ def grade_given_chunks(
 
 
 def grade_chunks(
-    rankings: Rankings,
-    chunks: ChunkSpans,
-    labels: SpanLabels,
-    depth: int,
-    options: EvaluatorOptions,
-    *,
-    is_whole: bool,
+    rankings: Rankings, chunks: ChunkSpans, labels: SpanLabels, depth: int, options: EvaluatorOptions, *, is_whole: bool
 ) -> GradedRankings:
     """The grades of rankings of ``chunks``; ``is_whole`` says whether these are all there are."""
     judgments, codes = labels.judgments, rankings.cut(depth).codes

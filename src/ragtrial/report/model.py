@@ -239,10 +239,7 @@ class Report(Part):
                 for place, query in enumerate(self.queries)
             ]
         return [
-            {
-                "setting": one.name,
-                **{name: one.scores[name].mean if name in one.scores else None for name in metrics},
-            }
+            {"setting": one.name, **{name: one.scores[name].mean if name in one.scores else None for name in metrics}}
             for one in self.ranked_settings()
         ]
 

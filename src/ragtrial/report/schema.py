@@ -21,10 +21,7 @@ Small = Annotated[int, Field(gt=-(2**31), lt=2**31)]
 """An integer that arrays hold."""
 
 PAID = ("embedding_cost", "query_cost")
-COSTS = (
-    *("latency.p50", "latency.p95", "latency.p99", "embedding_seconds", "indexing_seconds", "index_bytes"),
-    *PAID,
-)
+COSTS = (*("latency.p50", "latency.p95", "latency.p99", "embedding_seconds", "indexing_seconds", "index_bytes"), *PAID)
 """The costs of a setting, by name; ``SettingPart.cost`` also knows ``tokens@K`` and ``characters@K``."""
 
 _CONTEXT = re.compile(r"(tokens|characters)@([1-9][0-9]*)")

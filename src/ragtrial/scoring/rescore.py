@@ -21,16 +21,7 @@ from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.library import Library, NamedDocuments
 from ragtrial.dataset.resolution import resolve, unlabelled_share
 from ragtrial.dataset.spans import ChunkSpans
-from ragtrial.errors import (
-    ConfigError,
-    CorpusError,
-    Fault,
-    InputError,
-    LabelsError,
-    MetricError,
-    ReportError,
-    listed,
-)
+from ragtrial.errors import ConfigError, CorpusError, Fault, InputError, LabelsError, MetricError, ReportError, listed
 from ragtrial.evaluation.context_sizes import ContextSizes, context_sizes
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.evaluation.metrics.base import Family

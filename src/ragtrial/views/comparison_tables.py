@@ -72,10 +72,7 @@ def verdict_blocks(
 
 
 def verdict_table(
-    comparison: Comparison,
-    rows: Sequence[ComparisonPart],
-    width: int | None = None,
-    elsewhere: str = "--json has all",
+    comparison: Comparison, rows: Sequence[ComparisonPart], width: int | None = None, elsewhere: str = "--json has all"
 ) -> Table:
     """One row per comparison: means, interval, p, questions won and lost, questions needed, verdict.
 

@@ -73,11 +73,7 @@ class Table:
 
     @classmethod
     def of(
-        cls,
-        titles: Sequence[str],
-        rows: Sequence[Sequence[str]],
-        texts: Sequence[int] = (0,),
-        prose: int | None = None,
+        cls, titles: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[int] = (0,), prose: int | None = None
     ) -> Table:
         """All columns matter alike; those at the places ``texts`` hold text, counted from the end if negative.
 

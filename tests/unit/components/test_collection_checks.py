@@ -149,9 +149,7 @@ def test_a_folder_that_is_written_to_is_not_copied(tmp_path: Path) -> None:
 
     sys.addaudithook(write)  # which stays for the process, as any does; it writes at the moment that a copy begins
     try:
-        with (
-            pytest.raises(InputError, match="is being written to, so it cannot be copied"),
-        ):
+        with pytest.raises(InputError, match="is being written to, so it cannot be copied"):
             ChromaCollectionOptions(path=str(folder), name="docs").open()
     finally:
         done.set()

@@ -30,7 +30,7 @@ SWEEP = {
     "matrix": {
         "embedder.dimensions": CUTS,
         "store.quantize, store.rescore": [[None, None], ["int8", None], ["binary", 4]],
-    },
+    }
 }
 
 

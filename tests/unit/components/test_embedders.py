@@ -280,8 +280,7 @@ def test_what_was_tried_is_named_and_another_revision_of_minilm_is_not_taken_fro
 
 
 @pytest.mark.parametrize(
-    ("declared", "space"),
-    [("cosine", "cosine"), ("dot", "ip"), ("euclidean", "l2"), ("manhattan", None), (None, None)],
+    ("declared", "space"), [("cosine", "cosine"), ("dot", "ip"), ("euclidean", "l2"), ("manhattan", None), (None, None)]
 )
 def test_the_space_that_a_model_was_trained_for_is_the_one_that_its_files_name(
     tiny_model: Path, tmp_path: Path, declared: str | None, space: str | None

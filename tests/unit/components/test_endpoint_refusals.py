@@ -22,15 +22,9 @@ from ragtrial.components.refiners.rerankers import EndpointReranker, RerankEndpo
 from ragtrial.errors import EmbedderError, EndpointError, RefusedError
 
 REFUSALS: dict[str, tuple[int, Any]] = {
-    "Azure's filter": (
-        400,
-        {"error": {"message": "filtered by the content policy", "code": "content_filter"}},
-    ),
+    "Azure's filter": (400, {"error": {"message": "filtered by the content policy", "code": "content_filter"}}),
     "vLLM": (400, {"object": "error", "message": "This model's maximum context length is 512 tokens.", "code": 400}),
-    "TEI": (
-        413,
-        {"error": "Input validation error: `inputs` must have less than 512 tokens", "error_type": "x"},
-    ),
+    "TEI": (413, {"error": "Input validation error: `inputs` must have less than 512 tokens", "error_type": "x"}),
     "Mistral": (422, {"detail": [{"loc": ["body", "input"], "msg": "too long"}]}),
     "OpenRouter": (403, {"error": {"message": "flagged by moderation", "code": 403, "metadata": {"reasons": ["x"]}}}),
     "in a body of 200": (200, {"error": {"message": "content filtered", "code": 400}}),

@@ -194,7 +194,7 @@ def test_an_override_gives_an_axis_other_values(tmp_path: Path) -> None:
     assert only == ["hybrid-rank_constant10-size70", "own"]
     added = names_of(made, "sweep.matrix={chunker.size: [70]}", "sweep.matrix.retrievers.words.k1=[1, 2]")
     assert [name for name in added if name.endswith("k1_2")] == [
-        *("hybrid-rank_constant10-size70-k1_2", "hybrid-rank_constant60-size70-k1_2"),
+        *("hybrid-rank_constant10-size70-k1_2", "hybrid-rank_constant60-size70-k1_2")
     ]
 
 

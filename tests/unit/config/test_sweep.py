@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 from ragtrial.config.load import load_config
 from ragtrial.config.settings import settings_of
 from ragtrial.config.strict_yaml import parse_yaml
-from ragtrial.config.sweep import (
-    SettingNames,
-    combinations,
-    identity_of,
-)
+from ragtrial.config.sweep import SettingNames, combinations, identity_of
 from ragtrial.config.variants import follow, kind_changes, with_values
 from ragtrial.errors import ConfigError
 from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, combined, read, sweep_of, values, written

@@ -183,11 +183,7 @@ def test_ids_that_stand_twice_are_refused_with_both_lines(tmp_path: Path) -> Non
         (b'{"_id": "\\ud800", "text": "a"}', ":2", "document id '\\ud800' has half of a surrogate pair."),
         (b"[" * 100_000, ":2", "has a number too long, or is nested too deeply, to be read."),
         (b'{"_id": 1' + b"0" * 5000 + b"}", ":2", "has a number too long, or is nested too deeply, to be read."),
-        (
-            b'{"_id": "caf\xe9"}',
-            ":2",
-            "byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8).",
-        ),
+        (b'{"_id": "caf\xe9"}', ":2", "byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."),
     ],
 )
 def test_a_row_that_is_none_is_refused_with_its_line(tmp_path: Path, line: bytes, place: str, message: str) -> None:

@@ -43,10 +43,7 @@ def test_later_labels_count_and_this_is_counted(folder: Path) -> None:
     (folder / "mine.tsv").write_text("q1\td2\t2\nq1\td2\t3\nq1\td1\t1\nq2\td3\t1\n")
     assert beir_labels(folder / "data", "test", folder / "mine.tsv") == BeirLabels(
         PromptQueries(
-            (
-                Query("q1", "one", (Judgment("d1", 1), Judgment("d2", 3))),
-                Query("q2", "two", (Judgment("d3", 1),)),
-            )
+            (Query("q1", "one", (Judgment("d1", 1), Judgment("d2", 3))), Query("q2", "two", (Judgment("d3", 1),)))
         ),
         added=1,
         changed=1,

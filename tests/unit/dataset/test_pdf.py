@@ -196,8 +196,7 @@ def empty_pages_of(*pages: str) -> list[ReportWarning]:
 def test_pages_without_text_are_counted_and_named() -> None:
     assert empty_pages_of("a", "", " \n", "b", "") == [
         ReportWarning(
-            "empty-pages",
-            "manual.pdf: 3 of 5 pages have no text (2, 3, 5); they may be scans: run OCR on the file.",
+            "empty-pages", "manual.pdf: 3 of 5 pages have no text (2, 3, 5); they may be scans: run OCR on the file."
         )
     ]
     assert empty_pages_of("a", "b") == []

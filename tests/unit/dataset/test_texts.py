@@ -101,11 +101,7 @@ def test_bytes_that_are_not_what_their_mark_says_are_refused() -> None:
     )
 
 
-WESTERN = [
-    "“café”, 5 €",
-    "Drücken Sie für 5 s die Taste – „Weiter“",
-    "L’œuvre est déjà prête à 50 %",
-]
+WESTERN = ["“café”, 5 €", "Drücken Sie für 5 s die Taste – „Weiter“", "L’œuvre est déjà prête à 50 %"]
 OTHERS = [
     ("cp1251", "Через каждые две минуты нажмите"),
     ("shift_jis", "ボタンを二分ごとに押す"),

@@ -174,10 +174,7 @@ def test_haystacks_evaluation_inputs_are_read_as_lists_side_by_side(convert: Con
         results={"mrr": {"score": 1.0, "individual_scores": [1.0, 1.0]}},
     )
     as_dicts = [[one.to_dict() for one in of_question] for of_question in documents]
-    expected = [
-        *only("q1", "white?", label("hub/reset.md", WHITE)),
-        *only("q2", "red?", label("hub/lights.md", RED)),
-    ]
+    expected = [*only("q1", "white?", label("hub/reset.md", WHITE)), *only("q2", "red?", label("hub/lights.md", RED))]
     report = ran.detailed_report(output_format="json")
     assert isinstance(report, dict)
     assert convert.rows({**report, "ground_truth_documents": as_dicts}) == expected

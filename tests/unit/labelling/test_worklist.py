@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.labelling.worklist import (
-    TextToGrade,
-    Worklist,
-    WorklistError,
-    read_worklist,
-    speaks_of,
-    write_worklist,
-)
+from ragtrial.labelling.worklist import TextToGrade, Worklist, WorklistError, read_worklist, speaks_of, write_worklist
 from ragtrial.records import Judgment, Span
 
 ITEM: dict[str, Any] = {

@@ -92,7 +92,7 @@ def test_chunks_are_ranked_and_not_collapsed(report: dict[str, Any]) -> None:
 def test_each_label_has_the_rank_that_finds_it_and_the_ranks_that_cover_more_of_it(
     config: Path, capsys: Capture, overlap: int, steps: list[tuple[int, float]]
 ) -> None:
-    """The cake's passage has 23 characters; with an overlap of 12, every second chunk adds nothing to its neighbours."""
+    """The passage has 23 characters; with an overlap of 12, every second chunk adds nothing to its neighbours."""
     words = "retrievers.words"
     overrides = ("--set", f"{words}.chunker.overlap={overlap}", "--set", f"{words}.top_k=12")
     outcome = ragtrial(capsys, "run", str(config), "--json", *overrides)

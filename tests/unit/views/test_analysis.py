@@ -94,10 +94,7 @@ def test_no_winner_is_looked_for_where_reports_are_compared_name_by_name() -> No
 
 def test_unjudged_hits_are_counted_for_each_close_comparison() -> None:
     made = analyse(contest(), AIM)
-    assert [(part.baseline, part.setting) for part in UNJUDGED.of(made) or ()] == [
-        ("high", "middle"),
-        ("high", "low"),
-    ]
+    assert [(part.baseline, part.setting) for part in UNJUDGED.of(made) or ()] == [("high", "middle"), ("high", "low")]
 
 
 def test_the_option_lifts_the_limit_on_comparisons_whose_unjudged_hits_are_counted(

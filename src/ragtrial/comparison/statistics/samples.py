@@ -244,11 +244,7 @@ class Sample:
             return np.abs(np.asarray(self.scaled_mean / (self.scaled_deviation / np.sqrt(self.n))))
 
     def inference(
-        self,
-        level: float,
-        p: Scores | None = None,
-        p_corrected: Scores | None = None,
-        criticals: Scores | None = None,
+        self, level: float, p: Scores | None = None, p_corrected: Scores | None = None, criticals: Scores | None = None
     ) -> Inference:
         """The inference from numbers of the tested comparisons; None for a number that a procedure does not compute.
 

@@ -13,12 +13,7 @@ from pydantic import Field, model_validator
 from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.embedders.backends import LIBRARIES, Backend, Precision, convert
 from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode, sided
-from ragtrial.components.embedders.model_files import (
-    TASKS,
-    ModelLayout,
-    find_model,
-    model_fingerprint,
-)
+from ragtrial.components.embedders.model_files import TASKS, ModelLayout, find_model, model_fingerprint
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import EmbedderError, InputError, RunError
 from ragtrial.options import ModelName

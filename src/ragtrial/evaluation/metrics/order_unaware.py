@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import (
-    Alias,
-    FirstHit,
-    HitCount,
-    metric,
-    ratio,
-)
+from ragtrial.evaluation.metrics.base import Alias, FirstHit, HitCount, metric, ratio
 from ragtrial.evaluation.metrics.characters import CharacterMetrics
 from ragtrial.rankings import Counts
 

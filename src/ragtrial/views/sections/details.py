@@ -71,10 +71,7 @@ def judge_tables(part: JudgePart) -> Iterator[tuple[str, Table]]:
     titles = ["setting", "against", "people", "judge", "correlation", "bias", "interval", "worth", "needed", "labels"]
     yield "Differences according to people and to the judge", Table.of(titles, rows, texts=(0, 1, 9))
     settings = [[one.setting, signed(one.bias), signed_interval(one.ci)] for one in part.bias]
-    yield (
-        "The judge's mean scores minus people's",
-        Table.of(["setting", "bias", "interval"], settings, texts=(0,)),
-    )
+    yield ("The judge's mean scores minus people's", Table.of(["setting", "bias", "interval"], settings, texts=(0,)))
     if part.agreement.n:
         grades = part.agreement.grades
         counts = [[str(grade), *map(str, row)] for grade, row in zip(grades, part.agreement.confusion, strict=True)]

@@ -7,12 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ragtrial.comparison.number_text import signed
-from ragtrial.comparison.query_differences import (
-    QueryDifferences,
-    SharedQueries,
-    query_differences,
-    shared_queries,
-)
+from ragtrial.comparison.query_differences import QueryDifferences, SharedQueries, query_differences, shared_queries
 from ragtrial.views.sections.base import AnalysisInput, View, registered
 from ragtrial.views.table import Table, number
 

@@ -44,9 +44,7 @@ class SearchView(View["SearchResult"]):
 
 def search_tables(found: SearchResult, *, everything: bool = False) -> dict[str, Table]:
     """The tables by their captions; without ``everything`` only the first rows of long tables."""
-    return {
-        "Settings in the order of trying": _first(trial_table(found), everything=everything),
-    }
+    return {"Settings in the order of trying": _first(trial_table(found), everything=everything)}
 
 
 def trial_table(found: SearchResult) -> Table:
