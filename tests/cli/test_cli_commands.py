@@ -145,7 +145,7 @@ def test_init_overwrites_nothing_and_writes_nothing_where_something_is(tmp_path:
     (tmp_path / "trial" / "prompt_queries.json").write_text("mine", encoding="utf-8")
     made = ragtrial(capsys, "init", "trial")
     assert (made.code, made.out) == (2, "")
-    assert made.err == "error: trial/prompt_queries.json: already exists; init never overwrites.\n"
+    assert made.err == "error: trial/prompt_queries.json: already exists; init never overwrites. Name another folder.\n"
     assert [path.name for path in (tmp_path / "trial").iterdir()] == ["prompt_queries.json"]
     assert (tmp_path / "trial" / "prompt_queries.json").read_text(encoding="utf-8") == "mine"
 

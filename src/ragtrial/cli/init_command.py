@@ -63,7 +63,9 @@ def command(
     files = {CONFIG_NAME: start, **({} if corpus or other else _support() if example else _small())}
     names = [*files, *([_LABELS] if labels else ())]
     if there := [folder / name for name in (*names, _NOT_FOUND) if (folder / name).exists()]:
-        raise InputError(*(Fault(str(file), message="already exists; init never overwrites.") for file in there))
+        again = f" {folder / _NOT_FOUND} says how to read corrected answers." if folder / _NOT_FOUND in there else ""
+        way_out = f"already exists; init never overwrites. Name another folder.{again}"
+        raise InputError(*(Fault(str(file), message=way_out) for file in there))
     converted = _own_labels(terminal, corpus or "", labels, folder, empty) if labels else {}
     lost = converted.get("counts", {}).get("lost", 0)
     if root is not None:
