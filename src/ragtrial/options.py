@@ -480,10 +480,11 @@ def _from_environment(value: object) -> object:
     if not isinstance(value, LocatedText):
         return value
     variables = VARIABLE.findall(value.written)
-    if not variables:
+    is_partly_written = ":-" in value.written and not VARIABLE.fullmatch(value.written)
+    if not variables or is_partly_written or any(default for _, default in variables):
         raise ValueError(
             "a secret must not be in the config, which is copied into every report. Put it into an environment "
-            'variable and name that: "${NAME}".'
+            'variable and name that, without a default: "${NAME}".'
         )
     for name, _ in variables:
         hold_secret(name)
@@ -491,4 +492,4 @@ def _from_environment(value: object) -> object:
 
 
 Secret = Annotated[SecretStr, BeforeValidator(_from_environment)]
-"""A password, a key or a token: in a config file only as ``${NAME}``."""
+"""A password, a key or a token: in a config file only as ``${NAME}``, never as a default."""
