@@ -293,11 +293,15 @@ def _baseline_name(inputs: ComparisonInput, entries: Sequence[ComparedReport], b
     return None if entry is None else entry.name
 
 
+_TAKEN_OVER = ("files-missing", "chunk-labels", "few-queries-match", "no-documents-match", "queries-not-retrieved")
+"""The codes of a report's warnings that say that its scores may not be what they look like."""
+
+
 def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
     """Warnings about settings that failed when they were run, missing files, and labels that are chunks."""
     for entry in entries:
         for warning in entry.report.warnings:
-            if warning.code in ("files-missing", "chunk-labels"):
+            if warning.code in _TAKEN_OVER:
                 yield ReportWarning(warning.code, warning.message)
         for failure in entry.report.failures:
             message = f"{entry.name}: {failure.name} failed when it was run, and is not compared."

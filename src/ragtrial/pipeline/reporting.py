@@ -149,10 +149,11 @@ def tie_warnings(
         low, high = ranges[name]
         order = "the last by id counts first, as in trec_eval" if ties == "trec" else "the first by id counts first"
         advice = "" if ties == "trec" else "; trec_eval and leaderboards put the last first (evaluators.ties: trec)"
+        others = f", and that of {counted(len(ranges) - 1, 'other setting')}" if len(ranges) > 1 else ""
         yield ReportWarning(
             "ties",
             f"documents with equal scores: their order moves {primary} of {name} between {low:.4f} and {high:.4f}"
-            f"{'' if len(ranges) == 1 else f', and {len(ranges) - 1} more settings move'}; {order}{advice}.",
+            f"{others}; {order}{advice}.",
         )
 
 

@@ -51,6 +51,7 @@ def comparison_text(comparison: Comparison, width: int) -> str:
     """The conclusion and the verdicts by the primary metric as plain text, for Python."""
     rows = close_comparisons(comparison)
     lines = [left_out_line(comparison, rows).removesuffix(" --all-pairs shows all."), *looked_into_lines(comparison)]
+    lines += [f"Warning: {warning.message}" for warning in comparison.warnings]
     return plain_text(verdict_blocks(comparison, rows, width, lines, "to_frame() has all"), width)
 
 

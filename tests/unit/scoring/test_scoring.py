@@ -159,6 +159,15 @@ def test_scored_runs_are_compared_as_the_report_of_them_is(tmp_path: Path) -> No
     ] == [0]
 
 
+def test_a_comparison_says_that_a_run_and_its_labels_do_not_belong_together() -> None:
+    """Ids that differ by upper and lower case: all of the run is missing, and the other setting wins."""
+    qrels = {f"q{number}": {"a": 1} for number in range(12)}
+    runs = {"lost": {query.upper(): {"a": 1.0} for query in qrels}, "found": {query: {"a": 1.0} for query in qrels}}
+    found = compare(score(qrels, runs, "rr"))
+    assert "few-queries-match" in [warning.code for warning in found.warnings]
+    assert "The ids differ by upper and lower case: 'Q0' in the run, 'q0' in the qrels." in str(found)
+
+
 def test_several_runs_are_named_or_numbered() -> None:
     qrels, run = {"q": {"a": 1}}, {"q": {"a": 1.0}}
     assert [one.name for one in score(qrels, [run, run], "rr").runs] == ["run", "run-2"]

@@ -123,6 +123,6 @@ def _ranks(names: Sequence[str], ranks: Sequence[int | None], k: int | None) -> 
     if len(names) == 1 and not have:
         return f"This answer is not in {within}."
     if not have:
-        return f"This answer is in {within} of no setting."
+        return f"No setting has this answer in {within}."
     rest = f"; not in {within} of {listed(missing, 5)}" if missing else ""
     return f"Rank of this answer: {listed(have, 5)}{rest}."
