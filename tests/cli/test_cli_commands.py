@@ -207,13 +207,13 @@ def test_show_takes_an_id_a_folder_a_file_and_the_beginning_of_an_id(two_runs: l
     assert "may be any of" in ragtrial(capsys, "show", "2").err
 
 
-def test_show_names_the_relevant_documents_that_were_not_found(tmp_path: Path, capsys: Capture) -> None:
+def test_show_names_what_is_labelled_above_the_hits(tmp_path: Path, capsys: Capture) -> None:
     labels = {
         "queries": [{"id": "q1", "text": "thirty days", "relevant_docs": [{"doc": "warranty.md", "relevance": 3}]}]
     }
     config = small_experiment(tmp_path, labels=labels)
     succeeded(capsys, "run", config, "--set", "retrievers.dense.top_k=1")
-    assert "  not found: grade 3  warranty.md" in ragtrial(capsys, "show", "--query", "q1").out.splitlines()
+    assert "  label: grade 3  warranty.md" in ragtrial(capsys, "show", "--query", "q1").out.splitlines()
 
 
 def test_show_fills_the_prompt_with_what_was_found(two_runs: list[str], capsys: Capture) -> None:
@@ -228,7 +228,7 @@ def test_show_fills_the_prompt_with_what_was_found(two_runs: list[str], capsys: 
 
 def test_show_gives_the_metrics_that_are_asked_for_in_any_spelling(two_runs: list[str], capsys: Capture) -> None:
     made = succeeded(capsys, "show", "--metrics", "MRR@3, P@1")
-    assert made.out.splitlines()[2].split() == ["setting", "rr@3", "precision@1", "n"]
+    assert made.out.splitlines()[2].split() == ["setting", "rr@3", "precision@1"]
     every = ragtrial(capsys, "show", "--metrics", "all").out.splitlines()[3:]
     names = {line.split()[0] for line in every[: every.index("")]}
     assert names == set(load_report(Path("results") / "small" / two_runs[1]).metrics)
@@ -271,7 +271,7 @@ def test_list_gives_the_runs_newest_first(two_runs: list[str], capsys: Capture) 
     made = ragtrial(capsys, "list")
     assert (made.code, made.err) == (0, "")
     header, *rows = made.out.splitlines()
-    assert header.split() == ["run", "date", "(UTC)", "experiment", "settings", "queries", "labels", "best"]
+    assert header.split() == ["run", "date", "(UTC)", "experiment", "settings", "queries", "labels", "top", "setting"]
     assert [row.split()[0] for row in rows] == two_runs[::-1]
     assert all(row.endswith("  dense ndcg@3 1.000") for row in rows)
     assert [row["name"] for row in ragtrial(capsys, "list", "runs", "--json").json] == two_runs[::-1]

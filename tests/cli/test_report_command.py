@@ -19,7 +19,7 @@ def test_a_run_with_report_writes_the_page_and_names_it_last(tmp_path: Path, cap
     small_experiment(tmp_path, config=TWO)
     ran = succeeded(capsys, "run", "experiment.yaml", "--report")
     (page,) = Path("results/small").glob("*/report.html")
-    assert ran.out.splitlines()[-1] == f"page: {page}"
+    assert ran.out.splitlines()[-1].endswith("(report.html)")
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert ragtrial(capsys, "show", "latest").code == 0  # the report is read as before
     succeeded(capsys, "report", "latest", "-o", "later.html")
@@ -40,10 +40,9 @@ def test_a_run_without_it_ends_with_the_command_that_makes_it(tmp_path: Path, ca
     small_experiment(tmp_path)
     ran = ragtrial(capsys, "run", "experiment.yaml")
     (folder,) = Path("results/small").glob("2*")
-    last = f"page: ragtrial report {folder} --open"
-    assert ran.out.splitlines()[-1] == last
+    assert ran.out.splitlines()[-1] == f"Report   {folder}   (ragtrial report --open)"
     assert not (folder / "report.html").exists()
-    succeeded(capsys, *last.removeprefix("page: ragtrial ").removesuffix(" --open").split())
+    succeeded(capsys, "report")
 
 
 def test_a_report_of_one_setting_has_a_page(tmp_path: Path, capsys: Capture) -> None:

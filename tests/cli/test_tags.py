@@ -55,11 +55,11 @@ def test_a_tag_of_all_queries_has_the_scores_of_the_report(report: Report) -> No
             assert setting.scores[metric].mean == pytest.approx(mean.mean)
 
 
-def test_show_says_the_tag_and_n(folder: Path, report: Report, capsys: Capture) -> None:
+def test_show_says_the_tag_and_how_many_questions_have_it(folder: Path, report: Report, capsys: Capture) -> None:
     made = succeeded(capsys, "show", "--results", folder, "--tag", "bread")
     head, _, columns, first, *_ = made.out.splitlines()
     assert head == f"kitchen: 2 settings on 6 documents, 2 questions with the tag bread, run {report.run_id}"
-    assert (columns.split()[-1], first.split()[-1]) == ("n", "2")
+    assert (columns.split()[-1], first.split()[0]) == ("labelled@3", "words")
     assert "coffee" not in made.out
     parsed = ragtrial(capsys, "show", "--results", folder, "--tag", "bread", "--json").json
     assert [query["id"] for query in parsed["queries"]] == ["rye", "keep"]

@@ -37,7 +37,7 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
     config.write_text(text, encoding="utf-8")
     done = run_script(compare, config.parent, COLUMNS="90")
     assert done.code == 0, done.err
-    assert "hybrid" in done.out
+    assert "bm25-titles" in done.out
     assert (config.parent / "report.html").is_file()
 
 

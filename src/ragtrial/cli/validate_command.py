@@ -45,7 +45,8 @@ def command(
     warnings += config_settings.shallow(run.settings, run.data.questions)
     faults = run.setting_faults()
     faults.raise_any()
-    warnings += [ReportWarning("model-not-here", message) for message in faults.to_fetch]
+    if faults.to_fetch:
+        warnings.append(ReportWarning("model-not-here", " ".join(dict.fromkeys(faults.to_fetch))))
     rows = _rows(run, warnings)
     if strict and warnings:
         raise InputError(*(Fault(config, message=warning.message) for warning in warnings))
