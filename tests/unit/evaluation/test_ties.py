@@ -152,4 +152,4 @@ def test_ties_matter_where_two_of_equal_score_are_judged_unlike(runs: list[tuple
 def test_the_warning_of_ties_names_the_setting_whose_mean_they_move_most() -> None:
     moved = {"a": (0.5, 0.6), "b": (0.1, 0.6), "c": (0.4, 0.7), "d": None}
     (warning,) = tie_warnings(moved, "ndcg@10", "first")
-    assert "their order moves ndcg@10 of b between 0.1000 and 0.6000, and 2 more settings" in warning.message
+    assert "their order moves ndcg@10 of b between 0.1000 and 0.6000, and that of 2 other settings" in warning.message
