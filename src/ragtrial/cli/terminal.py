@@ -274,8 +274,10 @@ def _shown_progress(*, no_color: bool) -> Progress:
 
 
 _OF_VERDICTS = {
-    "common-queries", "drafted-questions", "dropped-options", "few-judged", "few-people", "few-queries-match",
-    "files-missing", "held-out", "index-loss", "judge-alone", "limit", "many-pairs", "no-documents-match",
+    "chunk-labels", "common-queries", "drafted-questions", "dropped-options", "few-judged", "few-people",
+    "few-queries-match",
+    "files-missing", "held-out", "index-loss", "index-not-used", "judge-alone", "limit", "many-pairs",
+    "no-documents-match",
     "no-passage", "not-ranked", "nothing-found", "other-documents", "queries-left-out", "queries-not-in-run",
     "queries-not-retrieved", "skewed-differences", "slice-contradicts", "ties", "too-long", "unknown-documents",
     "wrong-space",
