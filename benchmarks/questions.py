@@ -31,7 +31,7 @@ FLIPS = 2000
 def differences_of(report: str, pair: str) -> Scores:
     """The differences of two settings by each metric, shape (metrics, questions)."""
     inputs = input_of([report])
-    before, after = (inputs.place(name) for name in pair.split(":"))
+    before, after = (inputs.setting_index(name) for name in pair.split(":"))
     values = np.stack([inputs.scores(metric).values for metric in METRICS])
     differences = values[:, after] - values[:, before]
     return np.asarray(differences[:, ~np.isnan(differences).any(axis=0)])

@@ -294,7 +294,7 @@ def infer_bootstrap(sample: Sample, procedure: Procedure) -> Inference:
     found = sample.inference(procedure.level, criticals=_t_criticals(sample, procedure.level))
     ends = np.tile(np.where(sample.tested, found.mean, np.nan), (2, 1))
     for row in np.flatnonzero(sample.tested & (sample.scaled_deviation > 0)):
-        (values,) = sample.values(np.array([row]))
+        (values,) = sample.family.differences(np.array([row])) / sample.scale[row]
         values = values[~np.isnan(values)]
         ends[:, row] = sample.scale[row] * np.asarray(
             bootstrap(

@@ -13,7 +13,7 @@ from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, 
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.gates import GateEvidence, Subject, judge_gates, parse_gates
-from ragtrial.comparison.judged_rankings import depends_on_unjudged
+from ragtrial.comparison.judged_rankings import could_be_undone
 from ragtrial.comparison.query_differences import query_differences
 from ragtrial.comparison.selection import select_winner
 from ragtrial.comparison.slices import compare_slices
@@ -94,7 +94,7 @@ def test_the_better_setting_is_better_on_every_way(metric: str, tmp_path: Path) 
 def test_scenarios_limits_of_a_search_and_the_page_follow_the_direction(metric: str, tmp_path: Path) -> None:
     report, made, compared = contest(metric, tmp_path)
     sign = report.sign(metric)
-    assert depends_on_unjudged("better", -0.1, 0.2, 0.02) is True
+    assert could_be_undone("better", -0.1, 0.2, 0.02) is True
     (part,) = compared.comparisons
     assert part.gain == pytest.approx(sign * (part.difference or 0.0))
     low, high = part.gain_ci or (0, 0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragtrial.comparison.commands import Commands
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings, options_of
-from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
+from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.comparison_parts import ComparisonPart, Verdict
 from ragtrial.comparison.conclusion import WORSE
 from ragtrial.comparison.evidence import verdict_of_claim
@@ -185,7 +185,7 @@ def _over(
     """One setting over all data sets; ``options`` are corrected for the number of settings."""
     sign, effects, variances = inputs[0].sign(inputs[0].primary), [], []
     for own in inputs:
-        (differences,) = own.scores(own.primary).differences([Pair(own.place(baseline), own.place(name))])
+        (differences,) = own.scores(own.primary).differences([own.pair(baseline, name)])
         known = differences[~np.isnan(differences)]
         effects.append(sign * float(known.mean()) if len(known) else 0.0)
         variances.append(float(known.var(ddof=1)) / len(known) if len(known) > 1 else 0.0)

@@ -74,7 +74,7 @@ def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequenc
         return f"{references[setting.report_name]}:{name}" if len(references) > 1 else name
 
     is_named = inputs.baseline is not None and not inputs.are_pairs_by_name
-    baseline = inputs.settings[inputs.place(str(inputs.baseline))] if is_named else None
+    baseline = inputs.settings[inputs.setting_index(str(inputs.baseline))] if is_named else None
     others = {setting.report_name for setting in inputs.settings if setting is not baseline}
     names = [name for name in references if name in others]
     names.sort(key=lambda name: name != inputs.baseline)  # the first of several reports is the baseline

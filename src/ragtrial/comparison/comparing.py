@@ -245,7 +245,7 @@ class _Comparing:
         """The indices of the settings, best mean first. The selected setting precedes settings equal to it."""
         means = self.inputs.sign(self.inputs.primary) * np.nan_to_num(self.means)
         if self.selection is not None and self.selection.setting is not None:
-            means[self.inputs.place(self.selection.setting)] = np.inf
+            means[self.inputs.setting_index(self.selection.setting)] = np.inf
         return [int(index) for index in np.argsort(-means, kind="stable")]
 
     @property

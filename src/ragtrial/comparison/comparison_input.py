@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from ragtrial.comparison.report_inputs import (
     Baseline,
-    Comparability,
     ComparedReport,
     Reference,
-    agreement_of,
+    common_metrics,
+    common_queries,
     read_entries,
 )
 from ragtrial.comparison.statistics.samples import unrounded
@@ -121,7 +121,7 @@ class ComparisonInput:
         """The names of the reports, in their order."""
         return tuple(dict.fromkeys(setting.report_name for setting in self.settings))
 
-    def place(self, name: str) -> int:
+    def setting_index(self, name: str) -> int:
         """The index of the setting called ``name``, or ``SETTING`` if only one report has it.
 
         Raises ComparisonError with the names that exist.
@@ -137,6 +137,10 @@ class ComparisonInput:
         near = did_you_mean(name, self.names)
         raise ComparisonError(f"no setting {name!r} is compared.{near} There are: {listed(self.names)}.")
 
+    def pair(self, baseline: str, setting: str) -> Pair:
+        """The pair of settings called so. Raises ComparisonError as ``setting_index`` does."""
+        return Pair(self.setting_index(baseline), self.setting_index(setting))
+
     def pairs(self, baseline: str | None = None) -> tuple[Pair, ...]:
         """All pairs, the earlier setting as the baseline; or every other setting against ``baseline``.
 
@@ -146,7 +150,7 @@ class ComparisonInput:
             return tuple(Pair(first, second) for first, second in combinations(range(len(self.settings)), 2))
         if baseline in self.report_names and baseline not in self.names:
             return self.pairs_by_name(baseline)
-        index = self.place(baseline)
+        index = self.setting_index(baseline)
         return tuple(Pair(index, other) for other in range(len(self.settings)) if other != index)
 
     def pairs_by_name(self, report: str) -> tuple[Pair, ...]:
@@ -171,7 +175,7 @@ class ComparisonInput:
 
     def only(self, names: Sequence[str]) -> ComparisonInput:
         """A copy with the settings called ``names``, in this order."""
-        return replace(self, settings=tuple(self.settings[self.place(name)] for name in names))
+        return replace(self, settings=tuple(self.settings[self.setting_index(name)] for name in names))
 
     def scores(self, metric: str) -> PairedScores:
         """The values of a metric for each setting and query.
@@ -216,19 +220,22 @@ def input_of(
     meaning of metrics, and if there is nothing to compare; MetricError for an unknown metric.
     """
     entries, meant = read_entries(references, settings, baseline, Path(directory))
-    agreement = _unseen(entries, agreement_of(entries, primary, metrics, common=common))
-    compared = tuple(_compared(entries, [query.id for query in agreement.queries]))
+    names, about_metrics = common_metrics(entries, primary, metrics)
+    queries, about_queries = common_queries(entries, names, common=common)
+    queries, about_search = _unseen(entries, queries)
+    compared = tuple(_compared(entries, [query.id for query in queries]))
     if len(compared) < 2 and not may_be_one:
         raise ComparisonError(_nothing_to_compare(entries[0], compared[0].name))
-    inputs = ComparisonInput(compared, agreement.queries, agreement.metrics, is_common=common)
+    inputs = ComparisonInput(compared, queries, names, is_common=common)
     if not all_pairs:
         inputs = replace(inputs, baseline=_baseline_name(inputs, entries, meant))
     known = {metric: ~np.isnan(inputs.scores(metric).values) for metric in inputs.metrics}
     if not may_be_unlabelled and not known[inputs.primary].any():
         raise ComparisonError(_no_value(inputs, has_others=any(values.any() for values in known.values())))
     kept = [name for name in inputs.metrics if metrics is not None or name == inputs.primary or known[name].any()]
-    warnings = [*_about_reports(entries), *agreement.warnings, *_left_out(inputs, known[inputs.primary])]
-    return replace(inputs, metrics=tuple(kept), warnings=(*warnings, *_without_partner(inputs)))
+    warnings = [*_about_reports(entries), *about_metrics, *about_queries, *about_search]
+    warnings += [*_left_out(inputs, known[inputs.primary]), *_without_partner(inputs)]
+    return replace(inputs, metrics=tuple(kept), warnings=tuple(warnings))
 
 
 def _nothing_to_compare(entry: ComparedReport, name: str) -> str:
@@ -251,9 +258,11 @@ def _no_value(inputs: ComparisonInput, *, has_others: bool) -> str:
     return f"{inputs.primary} has no value for any query: it counts {counted}. {advice}"
 
 
-def _unseen(entries: Sequence[ComparedReport], agreement: Comparability) -> Comparability:
+def _unseen(
+    entries: Sequence[ComparedReport], queries: tuple[QueryPart, ...]
+) -> tuple[tuple[QueryPart, ...], list[ReportWarning]]:
     """Leave out queries whose scores a search used to choose settings, because they void any test."""
-    warnings, queries = list(agreement.warnings), agreement.queries
+    warnings = []
     for entry in entries:
         search = entry.report.search
         if search is not None and search.is_adaptive:
@@ -265,7 +274,7 @@ def _unseen(entries: Sequence[ComparedReport], agreement: Comparability) -> Comp
             warnings.append(ReportWarning("held-out", message))
     if not queries:
         raise ComparisonError("no query is left that none of the searches has chosen settings by.")
-    return replace(agreement, queries=queries, warnings=tuple(warnings))
+    return queries, warnings
 
 
 def _compared(entries: Sequence[ComparedReport], queries: Sequence[str]) -> Iterator[ComparedSetting]:
@@ -284,7 +293,7 @@ def _baseline_name(inputs: ComparisonInput, entries: Sequence[ComparedReport], b
     entry = baseline.entry
     if baseline.setting is not None:
         qualifier = f"{entry.name}:" if entry is not None and len(entries) > 1 else ""
-        return inputs.names[inputs.place(qualifier + baseline.setting)]
+        return inputs.names[inputs.setting_index(qualifier + baseline.setting)]
     if entry is not None and not inputs.pairs_by_name(entry.name):
         raise ComparisonError(
             f"no report has a setting of the same name as one of {entry.name}, which is the baseline. Name one of its "

@@ -189,7 +189,7 @@ class _Conclusion:
     def called(self, name: str) -> str:
         """The name of a setting in sentences, short if two reports are compared name by name."""
         is_short = self.inputs.are_pairs_by_name and len(self.inputs.report_names) == 2
-        return self.inputs.settings[self.inputs.place(name)].part.name if is_short else name
+        return self.inputs.settings[self.inputs.setting_index(name)].part.name if is_short else name
 
     def lines(self) -> Iterator[str]:
         """The headline, and a line for each verdict."""
@@ -383,7 +383,7 @@ def _cheapest(inputs: ComparisonInput, names: Sequence[str]) -> tuple[str, str] 
 
     By the first of these that is known of all and not the same for all; None where there is none.
     """
-    parts, k = [inputs.settings[inputs.place(name)].part for name in names], parse_metric(inputs.primary).k
+    parts, k = [inputs.settings[inputs.setting_index(name)].part for name in names], parse_metric(inputs.primary).k
     costs = {
         "for 1,000 queries": (".2f", 1.0, PAID[1]),
         "ms per query": (",.1f", 1e3, "latency.p50"),

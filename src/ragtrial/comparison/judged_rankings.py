@@ -263,7 +263,7 @@ def depend_on_unjudged(inputs: ComparisonInput, claims: Sequence[ComparisonPart]
     return known + [min(one.judged or 0.0, one.judged_baseline or 0.0) < 1 for one in claims[len(weighed) :]]
 
 
-def depends_on_unjudged(verdict: Verdict | None, low: float, high: float, margin: float) -> bool | None:
+def could_be_undone(verdict: Verdict | None, low: float, high: float, margin: float) -> bool | None:
     """True if a gain as low as ``low``, or as high as ``high``, would contradict the verdict.
 
     The sign or the margin decides, not chance. None for a verdict that claims nothing.
@@ -288,27 +288,30 @@ def _part(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPar
         return scenarios.model_copy(update={"why_not_known": str(error)})
     sign = inputs.sign(part.metric)
     ends = [sign * end for end in (found["low"], found["high"], part.difference or 0.0)]
-    depends = depends_on_unjudged(part.verdict, min(ends), max(ends), margin)
+    depends = could_be_undone(part.verdict, min(ends), max(ends), margin)
     return scenarios.model_copy(update={**found, "depends_on_unjudged": depends})
 
 
 def _extremes(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPart) -> dict[str, Any]:
     """Both differences and the hits they are about. Raises ReportError where they are not known."""
-    metric, places = parse_metric(part.metric), [inputs.place(name) for name in (part.baseline, part.setting)]
-    counted = np.flatnonzero(~np.isnan(inputs.scores(part.metric).values[places]).any(axis=0))
-    if not len(counted):
+    metric, indices = parse_metric(part.metric), [inputs.setting_index(name) for name in (part.baseline, part.setting)]
+    rows = np.flatnonzero(~np.isnan(inputs.scores(part.metric).values[indices]).any(axis=0)).tolist()
+    if not rows:
         raise ReportError("no query counts for both.")
-    for place in places:
-        rankings.scores_now(place, metric)
-    baseline, setting = (rankings.unjudged(place, metric.k) for place in places)
-    ends = []
-    for favoured, others in ((baseline, setting), (setting, baseline)):
-        cases = [(row, _favouring(favoured[row], others[row], rankings.highest_grade)) for row in counted.tolist()]
-        before, after = (rankings.scores(place, metric, cases) for place in places)
-        ends.append(float((after - before).mean()))
-    ends = ends if inputs.sign(part.metric) > 0 else ends[::-1]
-    hits = [len({*baseline[row], *setting[row]}) for row in counted.tolist()]
-    return {"low": ends[0], "high": ends[1], "unjudged": sum(hits), "queries_with_unjudged": sum(map(bool, hits))}
+    for index in indices:
+        rankings.scores_now(index, metric)
+    of_baseline, of_setting = (rankings.unjudged(index, metric.k) for index in indices)
+
+    def difference(favoured: Sequence[Mapping[Found, int]], others: Sequence[Mapping[Found, int]]) -> float:
+        cases = [(row, _favouring(favoured[row], others[row], rankings.highest_grade)) for row in rows]
+        before, after = (rankings.scores(index, metric, cases) for index in indices)
+        return float((after - before).mean())
+
+    low, high = difference(of_baseline, of_setting), difference(of_setting, of_baseline)
+    if inputs.sign(part.metric) < 0:
+        low, high = high, low
+    hits = [len({*of_baseline[row], *of_setting[row]}) for row in rows]
+    return {"low": low, "high": high, "unjudged": sum(hits), "queries_with_unjudged": sum(map(bool, hits))}
 
 
 def _favouring(own: Mapping[Found, int], others: Mapping[Found, int], highest: int) -> dict[Found, int]:

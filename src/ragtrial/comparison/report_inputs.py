@@ -202,27 +202,15 @@ def _wanted(entries: Sequence[ComparedReport], settings: Sequence[str]) -> dict[
 _MOST_NAMED = 3
 
 
-@dataclass(frozen=True)
-class Comparability:
-    """The queries and metrics by which reports may be compared, and warnings about them."""
+def common_queries(
+    entries: Sequence[ComparedReport], names: Sequence[str], *, common: bool
+) -> tuple[tuple[QueryPart, ...], list[ReportWarning]]:
+    """The queries over which ``entries`` may be compared by the metrics called ``names``, and warnings about them.
 
-    queries: tuple[QueryPart, ...]
-    metrics: tuple[str, ...]
-    warnings: tuple[ReportWarning, ...]
-
-
-def agreement_of(
-    entries: Sequence[ComparedReport], primary: str | None, metrics: Sequence[str] | None, *, common: bool
-) -> Comparability:
-    """The common queries and metrics of ``entries``; with ``common`` only the equal queries.
-
-    Without ``common`` they may also be compared if queries were only added: each report has all queries of its
-    neighbour, with the same labels. The primary metric comes first: ``primary``, else the first of ``metrics``, else
-    that of the first report. ``metrics`` None means all metrics that every report has. Raises ComparisonError with
-    every difference, MetricError for an unknown metric.
+    With ``common`` these are the equal queries. Without it reports may also be compared if queries were only added:
+    each report has all queries of its neighbour, with the same labels. Raises ComparisonError with every difference.
     """
-    names, warnings = _metrics(entries, primary, metrics)
-    first = entries[0]
+    first, warnings = entries[0], list[ReportWarning]()
     differences = [fault for entry in entries[1:] for fault in _rule_differences(first, entry, names)]
     if differences:
         raise ComparisonError(*differences, "Run or score one again by the rules of the other.")
@@ -244,13 +232,18 @@ def agreement_of(
     # `score` knows no texts of questions: each query is taken from the first report that does
     texts = {query.id: query for entry in reversed(entries) for query in entry.report.queries if query.text}
     queries = tuple(texts.get(query.id, query) for query in first.report.queries if query.id in shared)
-    return Comparability(queries, names, (*warnings, *_document_warnings(entries)))
+    return queries, [*warnings, *_document_warnings(entries)]
 
 
-def _metrics(
+def common_metrics(
     entries: Sequence[ComparedReport], primary: str | None, metrics: Sequence[str] | None
 ) -> tuple[tuple[str, ...], list[ReportWarning]]:
-    """The names of the metrics to compare by, the primary one first, and which are left out."""
+    """The names of the metrics to compare by, the primary one first, and warnings about those that are left out.
+
+    The primary metric is ``primary``, else the first of ``metrics``, else that of the first report. ``metrics`` None
+    means all metrics that every report has. Raises ComparisonError for a metric that a report lacks, MetricError for an
+    unknown metric.
+    """
     first = entries[0]
     everywhere = [name for name in first.report.metrics if all(name in entry.report.metrics for entry in entries)]
     others = everywhere if metrics is None else [_known(name, entries) for name in metrics]

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from ragtrial.comparison.comparison_input import ComparisonInput, Pair
+from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.comparison.statistics.estimates import side_of
@@ -104,15 +104,13 @@ def compare_slices(inputs: ComparisonInput, comparisons: Sequence[ComparisonPart
     sliced = wholes[:MOST_SLICED]
     scores = inputs.scores(inputs.primary)
     slices = slices_of(inputs, np.asarray(~np.isnan(scores.values).all(axis=0)))
-    pairs = [Pair(inputs.place(whole.baseline), inputs.place(whole.setting)) for whole in sliced]
+    pairs = [inputs.pair(whole.baseline, whole.setting) for whole in sliced]
     members, differences = np.array([query_slice.members for query_slice in slices]), scores.differences(pairs)
     families = [Family(np.where(members, row, np.nan)) for row in differences if slices]
     inferences = infer(families, procedure) if families else []  # without slices there are none
     parts = [
         _part(whole, scores.values[[pair.baseline, pair.setting]], row, query_slice, ci)
-        for whole, pair, row, inference in zip(
-            sliced, pairs, differences, inferences, strict=False
-        )  # none without slices
+        for whole, pair, row, inference in zip(sliced, pairs, differences, inferences, strict=bool(slices))
         for query_slice, *ci in zip(slices, inference.low.tolist(), inference.high.tolist(), strict=True)
     ]
     gains = {(whole.baseline, whole.setting): whole.gain_ci for whole in sliced}
@@ -178,7 +176,7 @@ def slices_of(inputs: ComparisonInput, counted: Bools) -> list[QuerySlice]:
     numbers = np.array([len(docs if is_span else set(docs)) for docs in relevant])
     slices = [
         *_by_tag(inputs.queries),
-        *_by_bounds("relevant passages" if is_span else "relevant documents", numbers, counted),
+        *_by_number("relevant passages" if is_span else "relevant documents", numbers),
         *_by_length(inputs.queries, counted),
     ]
     within = [replace(query_slice, members=query_slice.members & counted) for query_slice in slices]
@@ -195,15 +193,8 @@ def _by_tag(queries: Sequence[QueryPart]) -> Iterator[QuerySlice]:
         yield QuerySlice("tag", "no tag", np.array([not query.tags for query in queries], dtype=np.bool_))
 
 
-def _by_bounds(slicing: SlicingName, relevant: Scores, counted: Bools) -> Iterator[QuerySlice]:
-    """None, 1, 2 or 3, and 4 or more; these in two at their median where they are more than half."""
-    bounds = [("0", 0, 0), ("1", 1, 1), ("2-3", 2, 3), ("4 and more", 4, np.inf)]
-    many = relevant[counted & (relevant >= 4)]
-    if 2 * len(many) > np.count_nonzero(counted) and many.min() < many.max():
-        middle = min(int(np.quantile(many, 0.5, method="inverted_cdf")), int(many.max()) - 1)
-        lower = (f"4-{middle}" if middle > 4 else "4", 4, middle)
-        bounds[3:] = [lower, (f"{middle + 1} and more", middle + 1, np.inf)]
-    for name, low, high in bounds:
+def _by_number(slicing: SlicingName, relevant: Scores) -> Iterator[QuerySlice]:
+    for name, low, high in (("0", 0, 0), ("1", 1, 1), ("2-3", 2, 3), ("4 and more", 4, np.inf)):
         yield QuerySlice(slicing, name, (relevant >= low) & (relevant <= high))
 
 

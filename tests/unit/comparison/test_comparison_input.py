@@ -46,12 +46,6 @@ def codes(inputs: ComparisonInput) -> list[str]:
 # names
 
 
-def test_settings_of_one_report_are_called_by_their_own_names(here: Path) -> None:
-    inputs = input_of(["main"])
-    assert (inputs.names, inputs.baseline) == (("dense", "bm25"), None)
-    assert shown(inputs) == ["bm25 - dense"]
-
-
 def test_settings_of_several_reports_are_called_after_them_and_pair_up_by_name(here: Path) -> None:
     inputs = input_of(["main", "branch"])
     assert inputs.names == ("main:dense", "main:bm25", "branch:dense", "branch:bm25", "branch:new")
@@ -68,12 +62,6 @@ def test_all_pairs_of_several_reports_are_compared_where_they_are_asked_for(here
     assert inputs.baseline is None
     assert len(inputs.pairs()) == 10
     assert inputs.warnings == ()
-
-
-def test_all_pairs_are_compared_where_no_names_are_equal(here: Path) -> None:
-    inputs = input_of(["main:dense", "branch:new"])
-    assert inputs.baseline is None
-    assert shown(inputs) == ["branch:new - main:dense"]
 
 
 @pytest.mark.parametrize(
@@ -161,13 +149,6 @@ def test_a_baseline_is_a_setting_or_a_report_and_is_read_where_it_is_not_among_t
     inputs = input_of(references, baseline=baseline)
     assert inputs.baseline == name
     assert shown(inputs) == pairs
-
-
-def test_a_baseline_is_compared_though_it_is_not_among_the_settings(here: Path) -> None:
-    inputs = input_of(["branch"], settings=["new"], baseline="dense")
-    assert inputs.names == ("dense", "new")
-    with_report = input_of(["branch"], settings=["bm25"], baseline="main")
-    assert with_report.names == ("branch:bm25", "main:bm25")
 
 
 def test_a_report_in_memory_is_a_baseline_too(here: Path) -> None:

@@ -45,24 +45,6 @@ def test_each_situation_has_its_conclusion(comparisons: list[Comparison], reques
     GoldenScreen("conclusions", update=request.config.getoption("--update-golden")).check(text)
 
 
-def test_the_kind_of_a_conclusion_follows_from_the_verdicts_of_its_table(comparisons: list[Comparison]) -> None:
-    for situation, made in zip(SITUATIONS, comparisons, strict=True):
-        said, of_top = made.conclusion, {}
-        for part in made.comparisons:
-            if part.metric == made.primary_metric and part.baseline == next(iter(said.top), None):
-                of_top[part.setting] = part.verdict
-        worse = [name for name, verdict in of_top.items() if (verdict or "").startswith("worse")]
-        others = [name for name in of_top if name not in said.top]
-        if said.kind == "best":
-            assert worse == others, situation.title
-        elif said.kind == "leading":
-            assert 0 < len(worse) < len(others), situation.title
-        elif said.kind == "nothing shown":
-            assert not worse, situation.title
-        else:
-            assert said.kind in ("baseline", "two runs", "one setting", "no ranking yet")
-
-
 def test_a_number_of_questions_is_advised_only_if_a_person_could_label_them(comparisons: list[Comparison]) -> None:
     advised = 0
     for made in comparisons:

@@ -7,15 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gate_scenarios import METRICS, findings, judged, part, setting
-from ragtrial.comparison.gates import (
-    Gate,
-    GateEvidence,
-    GateOutcome,
-    Subject,
-    compared_metrics,
-    judge_gates,
-    parse_gates,
-)
+from ragtrial.comparison.gates import Gate, GateEvidence, GateOutcome, Subject, judge_gates, parse_gates
 from ragtrial.errors import Fault, GateError
 from ragtrial.report.schema import FailurePart
 from ragtrial.views.findings_files import gate_line, junit_text, markdown_text, summary
@@ -249,11 +241,6 @@ def test_a_failed_gate_is_exit_code_1_also_where_a_setting_could_not_be_run() ->
     assert findings(gates=(high, unchecked)).exit_code == 4
     assert findings(gates=(high,)).exit_code == 0
     assert findings().exit_code == 0
-
-
-def test_each_metric_that_gates_compare_is_compared_once() -> None:
-    texts = ["ndcg@10 < 0.5", "recall@10 worse than baseline", "hybrid: recall@10 not within 0.1 of baseline"]
-    assert compared_metrics(parse_gates(texts, SUBJECT)) == ["recall@10"]
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 0.5))

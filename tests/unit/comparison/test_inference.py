@@ -119,18 +119,6 @@ def test_a_seed_gives_the_same_numbers_in_any_blocks_and_families(monkeypatch: p
     assert (changed.p_corrected != alone.p_corrected).any()
 
 
-@pytest.mark.parametrize("queries", [11, 70])
-def test_unlike_queries_are_inferred_alike_in_blocks_of_any_size(queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(8)
-    columns = rng.normal(0.2, 1, (6, queries))
-    columns[0, 2] = np.nan
-    family = Family(columns, np.array([(setting, other) for setting in range(6) for other in range(setting)]))
-    whole = infer([family], QUICK)[0]
-    monkeypatch.setattr(flips, "_LEAST_FLIPS", 1)
-    monkeypatch.setattr(flips, "_CACHED_VALUES", 100)
-    same(whole, infer([of(columns), family], QUICK)[1])
-
-
 @pytest.mark.parametrize("differing", [0, 1, LEAST_DIFFERENCES - 1, LEAST_DIFFERENCES])
 def test_fewer_than_ten_differences_are_neither_tested_nor_part_of_the_family(differing: int) -> None:
     rng = np.random.default_rng(9)
@@ -155,12 +143,6 @@ def test_no_query_and_one_query_are_no_test() -> None:
     assert (single.n[0], single.mean[0]) == (1, 1.0)
     assert np.isnan([single.deviation[0], single.low[0], single.p[0]]).all()
     assert infer([], QUICK) == []
-
-
-def test_what_is_left_of_equal_values_rounded_on_different_ways_is_no_difference() -> None:
-    values = np.random.default_rng(10).random(30)
-    found = one(Family(np.array([values, values / 3 * 3, (values + 0.1) - 0.1]), against_first(2)))
-    assert found.differing.tolist() == [0, 0]
 
 
 def test_equal_differences_are_shown_with_an_interval_of_no_width() -> None:

@@ -239,12 +239,6 @@ def test_sentences_say_what_more_questions_are_worth_and_needed(tmp_path: Path) 
     assert said == (needed is not None and needed > judge.people)
 
 
-def test_replies_without_a_grade_are_counted_in_a_sentence(tmp_path: Path) -> None:
-    rows = [{"query": query, "doc": doc, "grade": None if doc == "d" else 1} for query in QUERIES for doc in "abcd"]
-    _, judge = part_of(sides(tmp_path, judged(tmp_path, rows)))
-    assert "60 of the judge's 240 replies have no grade." in judge.sentences
-
-
 def test_a_query_for_which_nothing_was_found_is_not_covered_and_needs_a_judgment(tmp_path: Path) -> None:
     labels = {f"q{number}": {"a": 1} for number in range(3)}
     runs = {name: {"q0": "a b", "q1": "b a"} for name in ("one", "two")}
@@ -261,13 +255,6 @@ def test_where_the_judge_finds_nothing_relevant_every_setting_has_0(tmp_path: Pa
     side = sides(tmp_path, judged(tmp_path, rows))
     assert side.scores(METRIC).values[:, 0].tolist() == [0.0, 0.0]
     assert (side.scores(METRIC).values[:, 1:] == 1).all()
-
-
-def test_a_query_that_the_judge_has_not_judged_is_not_among_peoples(tmp_path: Path) -> None:
-    rows = [{"query": query, "doc": doc, "grade": 1} for query in QUERIES[5:] for doc in "abcd"]
-    side = sides(tmp_path, judged(tmp_path, rows))
-    assert side.people.sum() == 25
-    assert not side.people[:5].any()
 
 
 def test_drafts_that_nobody_reviewed_are_not_judged_by_people(tmp_path: Path) -> None:

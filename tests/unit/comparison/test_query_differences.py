@@ -138,7 +138,7 @@ def hits_of(report: Report, setting: str, query: str) -> list[str]:
 def parts_of(report: Report, name: str, query: str = "rye") -> tuple[dict[str, Mapping[str, Any]], list[str]]:
     """The rows of a query in the parts of a setting, by part, and the notes."""
     compared = inputs(report)
-    parts, notes = kept_parts(compared.settings[compared.place(name)], [query])
+    parts, notes = kept_parts(compared.settings[compared.setting_index(name)], [query])
     return {part.name: part.rows[query] for part in parts}, notes
 
 

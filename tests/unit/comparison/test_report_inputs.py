@@ -46,12 +46,6 @@ def judged(*grades: tuple[str, int]) -> dict[str, list[JudgmentPart]]:
 # labels and queries
 
 
-def test_reports_with_the_same_labels_are_compared_without_a_word() -> None:
-    inputs = input_of([called("main"), called("branch")])
-    assert inputs.names == ("main:a", "branch:a")
-    assert (inputs.warnings, len(inputs.queries)) == ((), 4)
-
-
 def test_other_grades_and_other_texts_are_refused_query_by_query() -> None:
     other = changed_queries(called("branch"), q1=judged(("a.md", 2), ("b.md", 3)), q2={"text": "x" * 70}, q3=judged())
     assert refusal(called("main"), other) == [
@@ -90,14 +84,6 @@ def test_scores_beside_a_comparison_of_common_queries_are_means_over_these() -> 
     assert [part.mean for part in compare_settings(inputs, ComparisonOptions(inputs.baseline)).comparisons] == [0.1875]
     whole = called("main")
     assert input_of([whole, called("branch")]).settings[0].part is whole.settings[0]
-
-
-def test_common_queries_are_those_that_all_of_three_reports_have() -> None:
-    second = report_of({"a": VALUES["a"][:3]}, experiment="second")
-    third = changed_queries(called("third"), q1=judged(("z.md", 1)))
-    inputs = input_of([called("first"), second, third], common=True)
-    assert [query.id for query in inputs.queries] == ["q2", "q3"]
-    assert len(refusal(called("first"), second, third)) == 3
 
 
 LABELS = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 2)), max_size=4)

@@ -15,14 +15,14 @@ from family_strategies import against_first, families
 from ragtrial.comparison.statistics import resamples
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.resamples import draws_of, resampled
-from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Bounds, Family, Inference, Procedure, Sample
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, DrawResult, Family, Inference, Procedure, Sample
 
 Floats = npt.NDArray[np.float64]
 QUICK = Procedure(flips=400)
 NUMBERS = ("n", "differing", "mean", "deviation", "skewness", "p", "p_corrected", "low", "high", "claims", "criticals")
 
 
-def bounds_of(family: Family, procedure: Procedure = QUICK) -> Bounds:
+def bounds_of(family: Family, procedure: Procedure = QUICK) -> DrawResult:
     (bounds,) = resampled([Sample(family)], procedure)
     return bounds
 
@@ -51,7 +51,7 @@ def share(observed: float, values: list[float]) -> float:
     return (1 + sum(value >= observed * (1 - 1e-6) for value in values)) / (1 + len(values))
 
 
-def by_loops(family: Family, procedure: Procedure) -> Bounds:
+def by_loops(family: Family, procedure: Procedure) -> DrawResult:
     """The procedure, one comparison, resample and cluster at a time."""
     differences = family.differences()
     names = np.arange(differences.shape[1]) if family.clusters is None else family.clusters
@@ -86,7 +86,7 @@ def by_loops(family: Family, procedure: Procedure) -> Bounds:
     observed = [studentised(one, 0.0) for one in grouped]
     p = [share(value, column) for value, column in zip(observed, columns, strict=True)]
     corrected = [share(value / weight, ratios) for value, weight in zip(observed, weights, strict=True)]
-    return Bounds(np.array(p), np.maximum(p, corrected), np.array(weights) * factor)
+    return DrawResult(np.array(p), np.maximum(p, corrected), np.array(weights) * factor)
 
 
 def skewed(rng: np.random.Generator, comparisons: int, queries: int) -> Floats:

@@ -70,21 +70,6 @@ def test_under_unit_span_each_labelled_passage_counts() -> None:
     assert members(between(queries, unit="span"), "relevant passages") == {"1": [1], "2-3": [0]}
 
 
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        ([1, 2, 4, 5, 6, 9, 12], {"1": [0], "2-3": [1], "4-6": [2, 3, 4], "7 and more": [5, 6]}),
-        ([1, 4, 4, 4, 9], {"1": [0], "4": [1, 2, 3], "5 and more": [4]}),
-        ([1, 4, 9, 9, 9], {"1": [0], "4-8": [1], "9 and more": [2, 3, 4]}),
-        ([1, 4, 4, 4], {"1": [0], "4 and more": [1, 2, 3]}),
-        ([1, 1, 4, 9], {"1": [0, 1], "4 and more": [2, 3]}),
-    ],
-)
-def test_four_and_more_are_parted_at_their_median(counts: list[int], expected: dict[str, list[int]]) -> None:
-    queries = [query_of(place, relevant=labels(*[1] * count)) for place, count in enumerate(counts)]
-    assert members(between(queries), "relevant documents") == expected
-
-
 def test_query_lengths_are_parted_in_thirds_and_equal_ones_stay_together() -> None:
     lengths = [1, 2, 3, 4, 5, 6, 7, 8, 30]
     texts = [query_of(place, " ".join(["word"] * length)) for place, length in enumerate(lengths)]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ragtrial.comparison.statistics.samples import Bounds, Places, Procedure, Sample, spread_of
+from ragtrial.comparison.statistics.samples import DrawResult, Places, Procedure, Sample, spread_of
 from ragtrial.evaluation.grading import Scores
 
 _BLOCK_VALUES = 2_000_000
@@ -32,7 +32,7 @@ _LINEAR = 1e3
 """Where columns are larger than their differences by more, sums of columns have too few digits for the differences."""
 
 
-def flipped(samples: Sequence[Sample], procedure: Procedure) -> list[Bounds]:
+def flipped(samples: Sequence[Sample], procedure: Procedure) -> list[DrawResult]:
     """The bounds of each family by sign flips, single-step max-|t| (Westfall & Young 1993, chapter 2).
 
     All families have the same clusters. Their signs are flipped together in all families, which keeps the dependence
@@ -86,26 +86,24 @@ class _Flips:
     """
 
     def __init__(self, sample: Sample, procedure: Procedure) -> None:
-        self.sample = sample
-        tested = sample.tested
-        self._level = procedure.level
+        tested, family = sample.tested, sample.family
         values, sizes = sample.units(tested)
+        self.sample, self._level = sample, procedure.level
         self._exact = takes_all(sizes.shape[1], procedure)
+        # One number for each comparison, shape (comparisons, 1).
         self._n = sample.n[tested, None].astype(np.float64)
-        self._mean = sample.scaled_mean[tested, None]
-        self._scale = sample.scale[tested, None]
-        self._totals, self._sizes = sizes.sum(axis=1)[:, None], np.square(sizes).sum(axis=1)[:, None]
-        self._squares = np.square(values).sum(axis=1)[:, None]
-        centred = np.square(values - self._mean * sizes).sum(axis=1)[:, None]
-        self._centred = np.where(sample.scaled_deviation[tested, None] > 0, centred, 0.0)
-        crossed = (values * sizes).sum(axis=1)[:, None]
-        self.observed = self._statistics(_ALL, values.sum(axis=1)[:, None], crossed, self._squares)[:, 0]
+        self._mean, self._scale = sample.scaled_mean[tested, None], sample.scale[tested, None]
+        self._totals, self._sizes = _sums(sizes), _sums(np.square(sizes))
+        self._squares, varies = _sums(np.square(values)), sample.scaled_deviation[tested, None] > 0
+        self._centred = np.where(varies, _sums(np.square(values - self._mean * sizes)), 0.0)
+        self.observed = self._statistics(_ALL, _sums(values), _sums(values * sizes), self._squares)[:, 0]
         """The statistics of the comparisons that are tested."""
+        # The columns that are multiplied with signs. Clusters of one query need no products with their sizes.
         columns = self._pair_columns()
-        self._pairs = None if columns is None or sample.family.pairs is None else sample.family.pairs[tested]
-        values = values if columns is None else columns
-        self._are_alone = bool((sizes <= 1).all())
-        blocks = [values, sizes] if self._are_alone else [values, sizes, values * sizes, np.square(sizes)]
+        self._pairs = None if columns is None or family.pairs is None else family.pairs[tested]
+        blocks = [values if columns is None else columns, sizes]
+        if (sizes > 1).any():
+            blocks += [blocks[0] * sizes, np.square(sizes)]
         self._ends = np.cumsum([len(block) for block in blocks])[:-1]
         self.columns: Scores = np.vstack(blocks)
         """Columns to multiply with signs, shape (columns, clusters): values and numbers of queries."""
@@ -162,19 +160,23 @@ class _Flips:
         spread += statistics
         return np.divide(statistics, spread, out=statistics, where=statistics > 0)
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> DrawResult:
         level, exact, sample = self._level, self._exact, self.sample
         if not len(self.observed):
-            return Bounds(*np.zeros((3, 0)))
+            return DrawResult(*np.zeros((3, 0)))
         highest = np.sort(np.hstack(self._highest), axis=1)
         flips = highest.shape[1]
         p = shares(self._reached, flips, exact=exact)
         limits = [_unbounded(critical_of(one, level, exact=exact) + _TOLERANCE) for one in highest]
         if len(p) == 1:
-            return Bounds(p, p, _eased(sample.studentised[sample.tested], *limits))
+            return DrawResult(p, p, _eased(sample.studentised[sample.tested], *limits))
         above = [flips - np.searchsorted(one, self.observed - _TOLERANCE) for one in highest]
         corrected = np.maximum(*(shares(one, flips, exact=exact) for one in above))
-        return Bounds(p, corrected, np.full(len(p), max(limits)))
+        return DrawResult(p, corrected, np.full(len(p), max(limits)))
+
+
+def _sums(values: Scores) -> Scores:
+    return np.asarray(values.sum(axis=1, keepdims=True))
 
 
 def _unbounded(bounded: float) -> float:

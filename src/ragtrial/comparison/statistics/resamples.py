@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ragtrial.comparison.statistics.flips import critical_of, shares
-from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Bounds, Places, Procedure, Sample, spread_of
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, DrawResult, Places, Procedure, Sample, spread_of
 from ragtrial.evaluation.grading import Scores
 
 _MANY = 40
@@ -42,7 +42,7 @@ _TOLERANCE = 1e-6
 """Two statistics that differ by less, relatively, are equal: they are kept as float32."""
 
 
-def resampled(samples: Sequence[Sample], procedure: Procedure) -> list[Bounds]:
+def resampled(samples: Sequence[Sample], procedure: Procedure) -> list[DrawResult]:
     """The bounds of each family by resamples of clusters, the same for all comparisons and families.
 
     In each resample, the statistic of a comparison is |mean* - mean| / error* (symmetric bootstrap-t; Hall 1988). It
@@ -115,7 +115,7 @@ class _Resamples:
         self.weights[rows] = np.where(dense, np.maximum(own, np.minimum(least, _MOST_RAISED * own)), own)
         return self.weights[rows]
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> DrawResult:
         tested = self.sample.tested
         weights, p = self.weights[tested], self.p[tested]
         ratios = np.sort(self.largest[~np.isnan(self.largest)].astype(np.float64))
@@ -127,7 +127,7 @@ class _Resamples:
             shared = _shares(self.sample.studentised[tested] / weights, ratios)
             corrected = np.where(weights > 0, np.maximum(p, shared), 0.0)
             criticals = np.where(weights > 0, weights * factor, 0.0)
-        return Bounds(p, corrected, criticals)
+        return DrawResult(p, corrected, criticals)
 
 
 class _Piece:

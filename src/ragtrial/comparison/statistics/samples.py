@@ -160,8 +160,8 @@ class Inference:
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
-    """One kind of draws for the comparisons of a family that are tested: p, p of the family, critical values."""
+class DrawResult:
+    """The numbers by one kind of draws for the tested comparisons of a family, in arrays of shape (comparisons,)."""
 
     p: Scores
     p_corrected: Scores
@@ -224,14 +224,10 @@ class Sample:
         self.skewness[self.scaled_deviation == 0] = 0.0
         self.tested = self.differing >= LEAST_DIFFERENCES
 
-    def values(self, rows: Rows = _ALL) -> Scores:
-        """The values of the comparisons in ``rows``, shape (comparisons, queries); NaN where a query does not count."""
-        return self.family.differences(rows) / self.scale[rows, None]
-
     def units(self, rows: Rows = _ALL) -> tuple[Scores, Scores]:
-        """The same by cluster: sums of values and numbers of queries, both of shape (comparisons, clusters).
+        """For the comparisons in ``rows``: sums of values and numbers of queries by cluster.
 
-        The numbers are one row where they are the same for all comparisons.
+        Both have the shape (comparisons, clusters); the numbers are one row if they are the same for all comparisons.
         """
         sums, sizes = self.family.units(rows)
         sums /= self.scale[rows, None]

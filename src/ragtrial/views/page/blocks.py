@@ -74,7 +74,7 @@ def summary_block(
             for name in contest.metrics
         ],
         "settings": list(contest.names),
-        "order": [contest.place(name) for name in ranked],
+        "order": [contest.setting_index(name) for name in ranked],
         "baseline": baseline,
         "queries": [_query(query) for query in contest.queries],
         "values": [_columns(contest.scores(metric).values) for metric in contest.metrics],

@@ -46,7 +46,7 @@ def failing_questions(contest: ComparisonInput, found: FoundHits, setting: str) 
     ``found`` are the hits of the same settings and questions. Questions with the best value, and
     those without an answer, are left out.
     """
-    place, sign = contest.place(setting), contest.sign(contest.primary)
+    place, sign = contest.setting_index(setting), contest.sign(contest.primary)
     values = sign * contest.scores(contest.primary).values
     can_fail = [any(label.relevance > 0 for label in query.relevant_docs) for query in contest.queries]
     counted = np.flatnonzero(can_fail & ~np.isnan(values[place]) & (values[place] < np.nanmax(values, initial=-np.inf)))

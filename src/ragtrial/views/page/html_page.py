@@ -54,7 +54,7 @@ def means_by_metric(contest: ComparisonInput) -> Table:
     k = parse_metric(contest.primary).k
     wanted = [contest.primary, *usual_metrics(report), "judged" if k is None else f"judged@{k}"]
     metrics = [name for name in dict.fromkeys(wanted) if all(name in setting.scores for setting in settings)]
-    best = map(contest.place, best_first(contest))
+    best = map(contest.setting_index, best_first(contest))
     rows = [mean_row(contest.names[place], [settings[place].scores[name] for name in metrics]) for place in best]
     return mean_table("setting", metrics, rows)
 
@@ -244,7 +244,7 @@ def answers_by_cutoff(contest: ComparisonInput, ranked: Sequence[str]) -> Table:
     """For how many questions each setting finds an answer in the first hits; no row without hit rates."""
     metrics = [metric for metric in map(parse_metric, contest.report.metrics) if metric.definition.name == "hit_rate"]
     cutoffs = sorted(metric.k for metric in metrics if metric.k)
-    settings = [contest.settings[contest.place(name)] for name in ranked]
+    settings = [contest.settings[contest.setting_index(name)] for name in ranked]
     rows = []
     for setting in settings:
         means = [setting.part.scores.get(f"hit_rate@{k}") for k in cutoffs]

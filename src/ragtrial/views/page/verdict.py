@@ -232,7 +232,7 @@ def plot_of(contest: ComparisonInput, analysis: Analysis, ranked: Sequence[str])
     parts = {part.setting: part for part in _parts(analysis)}
     ordered = contest.names if conclusion.kind == "no ranking yet" else ranked
     names = [name for name in ordered if not contest.are_pairs_by_name or name in parts]
-    settings = [contest.settings[contest.place(name)] for name in names]
+    settings = [contest.settings[contest.setting_index(name)] for name in names]
     options, shared = _options(settings)
     unit, costs = _context_costs(settings, parse_metric(conclusion.metric).k)
     has_cost = bool(costs) and max(costs) >= _WORTH_A_COLUMN * min(costs)
@@ -315,7 +315,7 @@ def _row(
         judged=None if judged is None else round(100 * judged),
     )
     if conclusion.kind in _UNCOMPARED:
-        values = contest.scores(conclusion.metric).values[contest.place(setting.name)]
+        values = contest.scores(conclusion.metric).values[contest.setting_index(setting.name)]
         is_known = conclusion.kind == "one setting"
         ends = mean_interval(values[values == values], 0.05, conclusion.metric) if is_known else None
         said = f"mean {row.mean}" + (f", 95% CI {ends[0]:.{digits}f} to {ends[1]:.{digits}f}" if ends else "")

@@ -39,7 +39,7 @@ class AnalysisInput:
     @property
     def pair(self) -> Pair:
         """The two settings of the first of these."""
-        return Pair(self.contest.place(self.close[0].baseline), self.contest.place(self.close[0].setting))
+        return self.contest.pair(self.close[0].baseline, self.close[0].setting)
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def curve_plot(given: ViewInput) -> Figure:
     axes = figure.subplots()
     lines = []
     for place, name in enumerate(names):
-        scores = [contest.settings[contest.place(name)].part.scores.get(by_k[k]) for k in by_k]
+        scores = [contest.settings[contest.setting_index(name)].part.scores.get(by_k[k]) for k in by_k]
         means = [math.nan if score is None or score.mean is None else score.mean for score in scores]
         color, marker, stroke = SERIES[place] if place < len(SERIES) else (PALE, "", "-")
         lines += axes.plot([*by_k], means, color=color, marker=marker, linestyle=stroke, gid=f"curve-{place}",
