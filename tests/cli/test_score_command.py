@@ -98,15 +98,12 @@ def test_depth_and_judged_only_change_the_ranking_that_is_scored(capsys: Capture
     assert mean("--relevance-threshold", "2") == pytest.approx(1 + 1)
 
 
-def test_bounds_and_ties_are_shown_on_request(capsys: Capture) -> None:
+def test_ties_are_shown_on_request(capsys: Capture) -> None:
     Path("tied.run").write_text("q1 Q0 x 1 1.0 t\nq1 Q0 a 2 1.0 t\n")
     Path("one.qrels").write_text("q1 0 a 1\n")
-    done = ragtrial(
-        capsys, "score", "one.qrels", "tied.run", "--metrics", "rr,precision@1", "--bounds", "--ties", "--json"
-    )
+    done = ragtrial(capsys, "score", "one.qrels", "tied.run", "--metrics", "rr,precision@1", "--ties", "--json")
     (run,) = done.json["runs"]
     assert run["ties"] == {"rr": {"low": 0.5, "high": 1.0}, "precision@1": {"low": 0.0, "high": 1.0}}
-    assert run["bounds"] == {"rr": {"low": 0.5, "high": 1.0}, "precision@1": {"low": 0.0, "high": 1.0}}
     assert "tied: queries with equal scores of documents that are judged unlike: 1; their order may change" in done.err
     done = ragtrial(capsys, "score", "one.qrels", "tied.run", "--metrics", "rr", "--ties", "-q")
     assert done.out.splitlines()[-2:] == [

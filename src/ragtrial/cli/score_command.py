@@ -34,7 +34,6 @@ class _Rules:
     judged_only: bool = option("Drop hits that nobody judged first.")
     duplicates: Literal["error", "first"] = DUPLICATES
     trec_compat: bool = option("Order, ties, topics and negative grades as trec_eval has them.")
-    bounds: bool = option("Show what unjudged documents could change.")
     ties: bool = option("Show what the order of equal scores could change.")
 
 
@@ -106,12 +105,7 @@ def command(
 
 
 def _blocks(terminal: Terminal, scoring: score_runs.Scoring) -> list[str | Table]:
-    blocks: list[str | Table] = [run_tables.run_table(scoring, terminal.width)]
-    for run in scoring.runs:
-        unjudged = run_tables.range_table(run, run.bounds, "unjudged hits")
-        equal = run_tables.range_table(run, run.tie_ranges, "equal scores")
-        blocks += [unjudged, *run_tables.reason_lines(run), equal]
-    return blocks
+    return [run_tables.run_table(scoring, terminal.width), *map(run_tables.tie_table, scoring.runs)]
 
 
 def _columns(name: str, text: str | None, value: str) -> Mapping[str, str] | None:

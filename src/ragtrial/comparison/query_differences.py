@@ -14,7 +14,7 @@ from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.components.refiners import REFINERS, Refiner
 from ragtrial.errors import Fault, ReportError
 from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.evaluation.metrics.base import FirstHit, HitCount, WeightedSum
+from ragtrial.evaluation.metrics.base import HitCount, WeightedSum
 from ragtrial.records import Unit, highest_grades
 from ragtrial.report.model import Report, part_file
 from ragtrial.report.schema import Part, QueryPart
@@ -262,8 +262,6 @@ def why_no_shares(metric: str, unit: Unit) -> str | None:
     if dict(parsed.parameters).get("judged_only"):
         return f"{metric} drops hits that nobody judged, and others move up."
     structure = parsed.definition.structure
-    if isinstance(structure, FirstHit):
-        return f"{metric} looks at the first relevant hit alone."
     return None if isinstance(structure, HitCount | WeightedSum) else f"{metric} is no sum over documents."
 
 

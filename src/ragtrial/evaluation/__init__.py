@@ -1,1 +1,1 @@
-"""From rankings and labels to scores: grading, metrics, bounds."""
+"""From rankings and labels to scores: grading, metrics, ranges."""

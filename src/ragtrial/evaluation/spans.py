@@ -183,7 +183,7 @@ class Overlaps:
         def characters(which: slice) -> Counts:
             """The number of characters of the chunks, of the passages, or of both, each once, (queries,)."""
             columns = (one[which] for one in (rows, documents, begins, ends, np.zeros_like(rows)))
-            return self._characters(Passages.of(len(self.codes), *columns).merged())
+            return self._characters(Passages.from_places(len(self.codes), *columns).merged())
 
         sizes, together = characters(slice(len(codes))), characters(slice(None))
         hits = sizes + characters(slice(len(codes), None)) - together
@@ -270,7 +270,7 @@ def span_labels(queries: Sequence[Query], library: Library) -> SpanLabels:
     columns: Counts = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     ordered = np.array([query.ordered for query in queries], dtype=np.bool_)
     judgments = Judgments(np.array(counts, dtype=np.int64), np.array(grades, dtype=np.int32), ordered)
-    passages = Passages.of(len(queries), columns[0], columns[1].astype(np.int32), *columns[2:])
+    passages = Passages.from_places(len(queries), columns[0], columns[1].astype(np.int32), *columns[2:])
     without = sum(not label.spans and label.relevance > 0 for query in queries for label in query.relevant_docs)
     return SpanLabels(judgments, passages, without)
 

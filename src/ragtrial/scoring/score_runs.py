@@ -15,7 +15,7 @@ import numpy as np
 from ragtrial.dataset.qrels_text import repeated_rows
 from ragtrial.errors import Fault, InputError, RunFileError, counted, did_you_mean, listed
 from ragtrial.evaluation import evaluators
-from ragtrial.evaluation.bounds import Bounds, attainable, bounds, tie_range, ties_that_matter, why_unbounded
+from ragtrial.evaluation.bounds import Bounds, attainable, tie_range, ties_that_matter
 from ragtrial.evaluation.evaluators import Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, retrieving
 from ragtrial.evaluation.metrics import Metric, parse_metrics
@@ -162,8 +162,8 @@ class Protocol:
     ranking, None keeps all. ``judged_only`` drops unjudged hits before anything is counted. ``duplicates`` decides
     about a document that occurs twice in a ranking: an error, or only its first occurrence counts. ``trec_compat``
     follows trec_eval: equal scores by document id, descending; ``no_relevant`` is zero; grades below 0 are pooled
-    documents without a judgment; more than six columns in a run are its tag. ``bounds`` and ``ties`` ask for the ranges
-    of every metric under unjudged documents, and over the orders of equal scores.
+    documents without a judgment; more than six columns in a run are its tag. ``ties`` asks for the range of
+    every metric over the orders of equal scores.
 
     Raises InputError for a threshold or a depth below 1.
     """
@@ -175,7 +175,6 @@ class Protocol:
     judged_only: bool = False
     duplicates: Duplicates = "error"
     trec_compat: bool = False
-    bounds: bool = False
     ties: bool = False
 
     def __post_init__(self) -> None:
@@ -209,9 +208,8 @@ class Protocol:
 class RunScores(Brief):
     """The scores of one run.
 
-    ``evaluations`` has for each metric its value for every query of ``queries``. ``bounds`` and ``tie_ranges`` are
-    there if they were asked for, None for metrics for which they are not defined; ``unbounded`` says why there are no
-    bounds. ``seconds`` says where the time went.
+    ``evaluations`` has for each metric its value for every query of ``queries``. ``tie_ranges`` are there if they
+    were asked for, None for metrics for which they are not defined. ``seconds`` says where the time went.
     """
 
     name: str
@@ -220,8 +218,6 @@ class RunScores(Brief):
     counts: RunCounts
     warnings: tuple[ReportWarning, ...]
     seconds: Mapping[str, float] = field(default_factory=dict)
-    bounds: Mapping[str, Bounds | None] = field(default_factory=dict)
-    unbounded: Mapping[str, str] = field(default_factory=dict)
     tie_ranges: Mapping[str, Bounds | None] = field(default_factory=dict)
 
     @property
@@ -231,12 +227,15 @@ class RunScores(Brief):
 
     def as_json(self, *, per_query: bool = False) -> dict[str, Any]:
         """The scores as JSON values; of every query with ``per_query``."""
+        ranges = {
+            name: None if values is None else dict(zip(("low", "high"), self.mean_range(name, values), strict=True))
+            for name, values in self.tie_ranges.items()
+        }
         return {
             "name": self.name,
             "scores": {name: asdict(one.mean) for name, one in self.evaluations.items()},
             **({"queries": self.per_query()} if per_query else {}),
-            **({"bounds": self._means_of(self.bounds), "unbounded": dict(self.unbounded)} if self.bounds else {}),
-            **({"ties": self._means_of(self.tie_ranges)} if self.tie_ranges else {}),
+            **({"ties": ranges} if ranges else {}),
             "counts": asdict(self.counts),
             "warnings": [asdict(warning) for warning in self.warnings],
             "seconds": dict(self.seconds),
@@ -247,12 +246,6 @@ class RunScores(Brief):
         evaluation = self.evaluations[metric]
         low, high = (replace(evaluation, values=one).mean.mean for one in (values.low, values.high))
         return low, high
-
-    def _means_of(self, ranges: Mapping[str, Bounds | None]) -> dict[str, dict[str, float | None] | None]:
-        return {
-            name: None if values is None else dict(zip(("low", "high"), self.mean_range(name, values), strict=True))
-            for name, values in ranges.items()
-        }
 
     def per_query(self) -> dict[str, dict[str, float | None]]:
         """The values of each query; None where a metric is not defined and the query not in its mean."""
@@ -283,17 +276,13 @@ def score_joined(name: str, hits: RunHits, qrels: Qrels, protocol: Protocol, sec
         unknown=hits.unknown,
         unknown_names=hits.unknown_names,
     )
-    bounded, tied = (evaluations if asked else {} for asked in (protocol.bounds, protocol.ties))
-    dropped = "the hits that nobody judged were dropped" if protocol.judged_only else None
-    reasons = {metric: dropped or why_unbounded(one.metric, graded) for metric, one in bounded.items()}
+    tied = evaluations if protocol.ties else {}
     return RunScores(
         name,
         qrels.queries,
         evaluations,
         counts,
         tuple(_warnings(name, hits, qrels, counts)),
-        bounds={metric: None if reasons[metric] else bounds(one.metric, graded) for metric, one in bounded.items()},
-        unbounded={metric: reason for metric, reason in reasons.items() if reason},
         tie_ranges={metric: tie_range(one.metric, whole, protocol.prepared) for metric, one in tied.items()},
         seconds={**seconds, "metrics": time.perf_counter() - start},
     )
@@ -313,29 +302,29 @@ def _joined(parts: Sequence[Evaluation]) -> Evaluation:
     return replace(parts[0], values=values, counted=counted)
 
 
-def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean | None]:
-    """The mean of each metric that an ideal run would have; None where a metric has no best."""
+def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean]:
+    """The mean of each metric that an ideal run would have."""
     threshold, pooled = protocol.relevance_threshold, protocol.trec_compat
     nothing = retrieving(qrels.judgments, np.zeros(0, dtype=np.int64), threshold, pooled=pooled)
     known: dict[str, list[Evaluation]] = {str(metric): [] for metric in protocol.metrics}
     for part in nothing.parts(_BLOCK):
         for name, one in evaluate(protocol.metrics, part, protocol.no_relevant).items():
             best = attainable(one.metric, part.judgments, threshold, pooled=pooled, depth=protocol.depth)
-            known[name] += [] if best is None else [replace(one, values=best)]
-    return {name: _joined(own).mean if own else None for name, own in known.items()}
+            known[name].append(replace(one, values=best))
+    return {name: _joined(own).mean for name, own in known.items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scoring:
     """Runs that were scored by the same qrels and the same rules; ``scoring[name]`` has the scores of a run.
 
-    ``attainable`` has the scores of an ideal run, None for metrics that have no best. ``given`` has the runs and qrels
+    ``attainable`` has the scores of an ideal run. ``given`` has the runs and qrels
     themselves. ``compare`` takes it as a report.
     """
 
     protocol: Protocol
     runs: tuple[RunScores, ...]
-    attainable: Mapping[str, Mean | None]
+    attainable: Mapping[str, Mean]
     given: RunInput
 
     def __repr__(self) -> str:
@@ -372,7 +361,7 @@ class Scoring:
         return {
             "protocol": self.protocol.as_json(),
             "runs": [run.as_json(per_query=per_query) for run in self.runs],
-            "attainable": {name: asdict(mean) if mean else None for name, mean in self.attainable.items()},
+            "attainable": {name: asdict(mean) for name, mean in self.attainable.items()},
         }
 
 
@@ -392,7 +381,7 @@ def score(
     columns are guessed by their usual names or given: ``run_columns={"query": "q", "document": "d", "score": "s"}``.
     ``runs`` is one of these, several by name, ``{"bm25": run, "dense": run}``, or a list of them. ``rules`` are fields
     of ``Protocol``: ``relevance_threshold``, ``no_relevant``, ``depth``, ``judged_only``, ``duplicates``,
-    ``trec_compat``, ``bounds``, ``ties``. Raises LabelsError for invalid qrels, RunFileError for an invalid run,
+    ``trec_compat``, ``ties``. Raises LabelsError for invalid qrels, RunFileError for an invalid run,
     MetricError.
     """
     known = [one.name for one in fields(Protocol)][1:]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ragtrial.evaluation.bounds import Bounds
 from ragtrial.records import Mean
 from ragtrial.scoring.score_runs import RunScores, Scoring
 from ragtrial.views.table import Table
@@ -17,12 +14,12 @@ def run_table(scoring: Scoring, width: int) -> Table:
     """
     names, runs = [str(metric) for metric in scoring.protocol.metrics], scoring.runs
     best = [scoring.attainable[name] for name in names]
-    possible = [_number(mean.mean) if mean else "-" for mean in best]
+    possible = [_number(mean.mean) for mean in best]
     rows = []
     for run in runs:
         n = run.scores[names[0]].n
         rows.append([run.name, *(_mean(run.scores[name], n) for name in names), f"{n:,}"])
-    if any(mean is not None and mean.mean not in (None, 1.0) for mean in best):
+    if any(mean.mean not in (None, 1.0) for mean in best):
         rows.append(["(best possible)", *possible, ""])
     table = Table.of(["run", *names, "n"], rows)
     if table.width <= width:
@@ -34,18 +31,13 @@ def run_table(scoring: Scoring, width: int) -> Table:
     return Table.of(["metric", *(run.name for run in runs), "best possible", "n"], rows)
 
 
-def range_table(run: RunScores, ranges: Mapping[str, Bounds | None], title: str) -> Table:
-    """One row per metric: its mean, and the lowest and the highest it could be."""
+def tie_table(run: RunScores) -> Table:
+    """One row per metric: its mean, and the lowest and the highest it could be in another order of equal scores."""
     rows = []
-    for metric, values in ranges.items():
+    for metric, values in run.tie_ranges.items():
         low, high = map(_number, run.mean_range(metric, values)) if values else ("not defined", "not defined")
         rows.append([metric, low, _number(run.scores[metric].mean), high])
-    return Table.of([f"{run.name}: {title}", "lowest", "mean", "highest"], rows)
-
-
-def reason_lines(run: RunScores) -> list[str]:
-    """For each metric without bounds, why."""
-    return [f"{metric}: not defined: {reason.rstrip('.')}." for metric, reason in run.unbounded.items()]
+    return Table.of([f"{run.name}: equal scores", "lowest", "mean", "highest"], rows)
 
 
 def time_line(run: RunScores) -> str:

@@ -83,8 +83,8 @@ def test_what_all_settings_fail_and_what_none_separates_is_listed(scored: Report
 
 REASONS = {
     "ap@3": "ap@3 is no sum over documents.",
-    "rr@3": "rr@3 looks at the first relevant hit alone.",
-    "hit_rate@1": "hit_rate@1 looks at the first relevant hit alone.",
+    "rr@3": "rr@3 is no sum over documents.",
+    "hit_rate@1": "hit_rate@1 is no sum over documents.",
     "ndcg(judged_only=true)@3": "ndcg(judged_only=true)@3 drops hits that nobody judged, and others move up.",
 }
 

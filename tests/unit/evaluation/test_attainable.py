@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.evaluation.bounds import attainable
-from ragtrial.evaluation.metrics import METRICS, Metric, Scores, parse_metric
-from scenarios import OF_DOCUMENTS, Scenario, scenario, scores
+from ragtrial.evaluation.metrics import Metric, Scores
+from scenarios import OF_DOCUMENTS, Scenario, scores
 from strategies import labels, metric_called, rankings
 
 LOWER_IS_BETTER = {"unjudged", "rbp_residual"}
 
 
-def of(metric: Metric, case: Scenario, threshold: int = 1, *, pooled: bool = False) -> Scores | None:
+def of(metric: Metric, case: Scenario, threshold: int = 1, *, pooled: bool = False) -> Scores:
     return attainable(metric, case.graded().judgments, threshold, pooled=pooled)
 
 
@@ -41,7 +41,6 @@ def test_no_ranking_beats_what_is_attainable(
     metric = data.draw(metric_called(name))
     case = Scenario((drawn[0],), (drawn[1],), (True,))
     most = of(metric, case, threshold, pooled=pooled)
-    assert most is not None
     (score,) = scores(metric, replace(case.graded(threshold=threshold), pooled=pooled))
     if name in LOWER_IS_BETTER:
         assert score >= most[0] - 1e-12
@@ -60,17 +59,4 @@ def test_the_best_of_all_rankings_of_judged_documents_reaches_it(
     case = Scenario(tuple(tried), (known,) * len(tried), (True,) * len(tried))
     reached = scores(metric, replace(case.graded(threshold=threshold), pooled=pooled))
     most = of(metric, case, threshold, pooled=pooled)
-    assert most is not None
     assert (reached.min() if name in LOWER_IS_BETTER else reached.max()) == pytest.approx(most[0], abs=1e-12)
-
-
-def test_every_metric_has_a_best_value() -> None:
-    """A new metric: say in ``prefers`` or ``ideal`` which documents an ideal ranking has."""
-    for name in OF_DOCUMENTS:
-        metric = Metric(name, None if METRICS[name].cut == "none" else 2)
-        assert of(metric, scenario(("a", "a"))) is not None, name
-
-
-def test_a_metric_that_says_nothing_of_an_ideal_has_no_best_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METRICS._members, "ap", replace(METRICS["ap"], prefers=None))
-    assert of(parse_metric("ap@2"), scenario(("a", "a"))) is None

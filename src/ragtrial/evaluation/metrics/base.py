@@ -31,13 +31,6 @@ class HitCount:
 
 
 @dataclass(frozen=True)
-class FirstHit:
-    """The value depends on the rank of the first relevant hit alone, and falls with it or stays; 0 without one."""
-
-    value: Callable[[Counts], Scores]
-
-
-@dataclass(frozen=True)
 class WeightedSum:
     """The value is a sum over hits: the gain of each (1 if relevant, or by its grade) times the weight of its rank.
 
@@ -49,14 +42,7 @@ class WeightedSum:
     normalised: bool = False
 
 
-@dataclass(frozen=True)
-class PrecisionSum:
-    """The value is the sum of the precision at each relevant hit in the first k, over R (``capped``: min(k, R))."""
-
-    capped: bool = False
-
-
-Structure = HitCount | FirstHit | WeightedSum | PrecisionSum
+Structure = HitCount | WeightedSum
 
 
 def ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any] | np.float64) -> Scores:
@@ -153,9 +139,8 @@ class Definition:
 
     The metric never falls when a hit that it ``prefers`` moves up into the position of another hit: one sort of equal
     scores then finds their best order. Leave it None without a proof. ``ideal`` names the documents of the best
-    ranking, if they differ. ``structure`` describes how the value is built, from which bounds, shares and worklists
-    follow; None if it is built in another way. ``unbounded`` is a sentence about the reason why the range of a score
-    over all judgments of unjudged hits is unknown.
+    ranking, if they differ; without either they are the relevant ones. ``structure`` describes a value that is a sum
+    over hits, from which the share of each hit follows; None for any other value.
 
     A run computes a ``standard`` metric by default (a metric that needs an order if labels are an order).
     ``divides_by_k`` leaves it out if rankings end elsewhere than at k. ``columns`` is its position among the metrics of
@@ -186,7 +171,6 @@ class Definition:
     prefers: Preference | None = None
     ideal: Preference | None = None
     structure: Structure | None = None
-    unbounded: str = ""
     standard: bool = False
     divides_by_k: bool = False
     columns: Mapping[Unit, int] = field(default_factory=dict)

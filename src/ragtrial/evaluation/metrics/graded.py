@@ -23,8 +23,6 @@ from ragtrial.evaluation.metrics.base import (
 from ragtrial.rankings import Counts
 from ragtrial.runs.qrels import Grades
 
-_SAYS_WHAT_IS_JUDGED = "it says how much was judged, and a labelling judges everything."
-
 Gain = Literal["linear", "exp"]
 
 _GAIN = {"gain": MetricParameter("linear", choices=("linear", "exp"))}
@@ -50,7 +48,6 @@ class GradedMetrics(Formulas):
         spans="sum over passages found at the first k positions of grade / log2(position + 1)",
         aliases=(Alias("dcg_burges", {"gain": "exp"}),),
         prefers="gain", standard=True, structure=WeightedSum(lambda _metric, ranks: discount(ranks)),
-        unbounded="it is as high as the gains are, and an unjudged hit has none; ndcg has bounds.",
         gain=_GAINS,
         edges=("no upper bound: a mean over queries leans towards those with many or high grades",),
         elsewhere={"ranx": "dcg@{k}"}, uncut={"trec_eval": "dcg", "ranx": "dcg"},
@@ -114,7 +111,7 @@ class GradedMetrics(Formulas):
         "sum over the first k hits of (probability to be content with the hit and none above) / rank",
         "Chapelle, Metzler, Zhang & Grinspan 2009, Expected Reciprocal Rank for Graded Relevance, CIKM",
         parameters={"max": MetricParameter(4, low=1, high=100, whole=True, always=True)}, cut="optional",
-        prefers="gain", unbounded="no way to its extremes is known here but to try all grades.",
+        prefers="gain",
         gain="the probability (2^grade - 1) / 2^max that a hit contents the reader; below 0 and unjudged: 0",
         edges=(
             "max is the highest grade of the scale, not of the query; a grade above it is an error",
@@ -144,7 +141,7 @@ class GradedMetrics(Formulas):
         "graded", "gain", "judged hits in the first k / min(k, hits)",
         "Lu, Moffat & Culpepper 2016, Information Retrieval Journal 19(4)", cut="optional", condensable=False,
         aliases=("labelled",), spans="chunks among the first k that overlap a judged passage / min(k, chunks)",
-        prefers="judged", standard=True, columns={"document": 9}, unbounded=_SAYS_WHAT_IS_JUDGED,
+        prefers="judged", standard=True, columns={"document": 9},
         gain="1 for a hit with a judgment of any grade, else 0",
         denominator="k, or the number of hits if there are fewer",
         edges=("0 where nothing was retrieved",),
@@ -161,7 +158,7 @@ class GradedMetrics(Formulas):
     @metric(
         "graded", "gain", "hits among the first k that nobody judged / k",
         "trec_eval 10, unj_k", aliases=(Alias("unj", cut="required"),), condensable=False,
-        better="lower", prefers="unjudged", ideal="judged", unbounded=_SAYS_WHAT_IS_JUDGED,
+        better="lower", prefers="unjudged", ideal="judged",
         gain="1 for a hit without a judgment, else 0",
         denominator="k, even where fewer were retrieved",
         edges=(

@@ -9,15 +9,11 @@ import numpy.typing as npt
 
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import base
-from ragtrial.evaluation.metrics.base import Alias, FirstHit, PrecisionSum, WeightedSum, metric, ratio
+from ragtrial.evaluation.metrics.base import Alias, WeightedSum, metric, ratio
 
 _BUCKLEY = "Buckley & Voorhees 2005, TREC: Experiment and Evaluation in IR, chapter 3"
 _MOFFAT = "Moffat & Zobel 2008, Rank-Biased Precision, ACM TOIS 27(1)"
 _PERSISTENCE = {"p": base.MetricParameter(0.8, 0, 1, always=True)}
-
-_MADE_FOR_GAPS = (
-    "no way to its extremes is known here but to try all labellings; it is made to say something without them."
-)
 
 EPSILON = 1e-5
 """Keeps inferred precision defined if no hit above is judged, as in trec_eval."""
@@ -43,7 +39,6 @@ class OrderAwareMetrics(base.Formulas):
             Alias("documentmrrevaluator", cut="none"),
         ),
         prefers="relevant", standard=True, columns={"document": 4, "span": 4},
-        structure=FirstHit(lambda ranks: np.asarray(1.0 / ranks)),
         denominator="the rank of the first relevant hit", edges=("its mean is MRR@k",),
         elsewhere={"ir_measures": "RR@{k}", "ranx": "mrr@{k}", "BEIR": "MRR@{k}", "MTEB": "mrr_at_{k}"},
         uncut={
@@ -71,7 +66,7 @@ class OrderAwareMetrics(base.Formulas):
             "map", Alias("map_cut", cut="required"), Alias("document_map", cut="none"),
             Alias("documentmapevaluator", cut="none"),
         ),
-        prefers="relevant", standard=True, columns={"document": 5, "span": 8}, structure=PrecisionSum(),
+        prefers="relevant", standard=True, columns={"document": 5, "span": 8},
         denominator="R, the relevant documents of the query, retrieved or not",
         edges=("with R > k even a perfect ranking stays below 1; capped_ap@k divides by min(k, R)",),
         elsewhere={
@@ -92,7 +87,7 @@ class OrderAwareMetrics(base.Formulas):
     @metric(
         "order_aware", "relevant", "sum over relevant hits in the first k of precision at their rank, / min(k, R)",
         f"{_BUCKLEY}; over min(k, R) as in the competitions of Kaggle (MAP@k)",
-        prefers="relevant", structure=PrecisionSum(capped=True),
+        prefers="relevant",
         denominator="the most relevant hits that the first k can hold",
         elsewhere={"Kaggle": "MAP@{k}", "ml_metrics": "mapk(k={k})"},
         unlike=("trec_eval's map_cut_k, and everybody else's MAP@k, divides by R: ap@k",),
@@ -105,7 +100,6 @@ class OrderAwareMetrics(base.Formulas):
         "order_aware", "relevant", "relevant hits in the first R / R, the relevant documents of the query", _BUCKLEY,
         cut="none", aliases=("rprec", "r_prec"),
         prefers="relevant",
-        unbounded="no way to its extremes is known here but to try all labellings, since where it cuts moves with R.",
         denominator="R, the relevant documents of the query, retrieved or not",
         edges=("precision and recall are equal at this rank",),
         elsewhere={"trec_eval": "Rprec", "ir_measures": "Rprec", "ranx": "r-precision"},
@@ -145,7 +139,6 @@ class OrderAwareMetrics(base.Formulas):
         f"{_MOFFAT}, section 5", cut="optional", parameters=_PERSISTENCE, condensable=False,
         aliases=(Alias("rbp_resid", sets={"p": 0.9}, cut="none"),),
         better="lower", prefers="unjudged", ideal="judged",
-        unbounded="it says itself how far rbp could rise, hits that were not retrieved included.",
         gain="1 for a rank that nobody judged or that was not retrieved, else 0",
         edges=(
             "rbp may be anything from rbp to rbp + rbp_residual",
@@ -174,7 +167,6 @@ class OrderAwareMetrics(base.Formulas):
         parameters={"p": base.MetricParameter(0.9, 0, 1, always=True)},
         spans="rank-biased overlap of the first k positions with the ordered labels, / the best attainable at k",
         standard=True, columns={"document": 7}, ideal="relevant",  # where a hit belongs depends on all the others
-        unbounded="its labels are an order, in which a hit that nobody judged has no place.",
         gain="the agreement of the first hits and the first labels, at each depth",
         denominator="what the labels in their own order would get",
         edges=("only for queries whose labels are an order", "the order of the labels counts, not their grades"),
@@ -205,7 +197,7 @@ class OrderAwareMetrics(base.Formulas):
         "1/R x sum over relevant hits of 1 - min(judged non-relevant hits above, R) / min(N, R)",
         "Buckley & Voorhees 2004, Retrieval Evaluation with Incomplete Information, SIGIR; as in trec_eval",
         cut="none", condensable=False,
-        prefers="relevant", unbounded=_MADE_FOR_GAPS,
+        prefers="relevant",
         denominator="R, the relevant documents; N are those judged not relevant, retrieved or not",
         edges=(
             "hits that nobody judged play no part",
@@ -232,7 +224,7 @@ class OrderAwareMetrics(base.Formulas):
         "order_aware", "relevant", "sum over relevant hits of the precision expected at their rank, / R",
         "Yilmaz & Aslam 2006, Estimating Average Precision with Incomplete and Imperfect Judgments, CIKM",
         cut="none",
-        ideal="relevant", unbounded=_MADE_FOR_GAPS,  # pooled hits above help a relevant hit, judged hits harm it
+        ideal="relevant",  # pooled hits above help a relevant hit, judged hits harm it
         denominator="R, the relevant documents",
         edges=(
             "made for judgments that sample a pool: a negative grade means in the pool, and not judged",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Alias, FirstHit, HitCount, metric, ratio
+from ragtrial.evaluation.metrics.base import Alias, HitCount, metric, ratio
 from ragtrial.evaluation.metrics.characters import CharacterMetrics
 from ragtrial.rankings import Counts
 
@@ -103,7 +103,6 @@ class OrderUnawareMetrics(CharacterMetrics):
         "trec_eval, success_k", aliases=("hit", "success", "accuracy"),
         spans="1 if any relevant passage is found in the first k chunks, else 0",
         prefers="relevant", standard=True, columns={"document": 3, "span": 3},
-        structure=FirstHit(lambda ranks: np.ones(ranks.shape)),
         elsewhere={
             "trec_eval": "success_{k}", "ir_measures": "Success@{k}", "ranx": "hit_rate@{k}",
             "BEIR": "Accuracy@{k}",
