@@ -82,7 +82,7 @@ def made(queries: int, hits: int, labels: int) -> Case:
     judged: Codes = np.where(generator.random(found.shape) < 0.75, found, (found + 9 * hits) % count).astype(np.int32)
     rows = np.repeat(np.arange(queries), labels)
     starts = chunks.starts[judged.ravel()] + generator.integers(0, SIZE - PASSAGE // 2, judged.size)
-    passages = Passages.of(
+    passages = Passages.from_places(
         queries, rows, chunks.documents[judged.ravel()], starts, starts + PASSAGE, np.arange(judged.size)
     )
     judgments = Judgments(

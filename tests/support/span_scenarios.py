@@ -46,7 +46,7 @@ class SpanScenario:
         rows = [query for query, row in enumerate(self.labels) for label in row for _ in label.places]
         of = [number for number, label in enumerate(labels) for _ in label.places]
         places = np.array([place for label in labels for place in label.places], dtype=np.int64).reshape(-1, 3)
-        passages = Passages.of(
+        passages = Passages.from_places(
             len(self.labels), np.array(rows, dtype=np.int64), places[:, 0].astype(np.int32), places[:, 1], places[:, 2],
             np.array(of, dtype=np.int64),
         )  # fmt: skip

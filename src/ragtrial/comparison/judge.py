@@ -20,7 +20,7 @@ from pydantic import Field, JsonValue
 from ragtrial.cache.untrusted import load_json
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair, PairedScores
 from ragtrial.comparison.comparison_parts import AgreementPart, BiasPart, JudgedComparisonPart, JudgePart
-from ragtrial.comparison.judged_rankings import Found, JudgedRankings
+from ragtrial.comparison.judged_rankings import HitKey, JudgedRankings
 from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.comparison.statistics.estimates import (
     confusion,
@@ -102,7 +102,7 @@ class ModelJudgment(Options):
     """The CRC-32 checksum of the judgment without this field; null in files of other tools."""
 
     @property
-    def found(self) -> Found:
+    def found(self) -> HitKey:
         """The judged text, in the form of rankings."""
         return self.doc if self.start is None or self.end is None else (self.doc, self.start, self.end)
 
@@ -128,9 +128,9 @@ class ModelJudgments:
         return self.rows[0].prompt
 
     @cached_property
-    def grades(self) -> Mapping[str, Mapping[Found, int | None]]:
+    def grades(self) -> Mapping[str, Mapping[HitKey, int | None]]:
         """By query, the grade of each text; None where the reply named none."""
-        found: dict[str, dict[Found, int | None]] = {}
+        found: dict[str, dict[HitKey, int | None]] = {}
         for row in self.rows:
             found.setdefault(row.query, {}).setdefault(row.found, row.grade)
         return found

@@ -31,10 +31,11 @@ from ragtrial.report.schema import Part
 from ragtrial.scoring.labels import labels_of_report
 from ragtrial.scoring.query_details import grade_of_chunk
 
-Found = str | tuple[str, int, int]
-"""A ranked document, or under unit: span a stretch of a document: its first character and the character after it."""
+HitKey = str | tuple[str, int, int]
+"""A hit as labels know it: a document, or under unit: span the stretch of a document: its first character and the one
+after its last."""
 
-Case = tuple[int, Mapping[Found, int]]
+Case = tuple[int, Mapping[HitKey, int]]
 """A query by its row, and grades of some hits in addition to its labels."""
 
 USUAL_DEPTH = 10
@@ -58,48 +59,47 @@ class JudgedRankings:
         self.unit: Unit = self._report.unit
         scored = self._report.config.get("score")
         self._pooled = isinstance(scored, dict) and bool(scored.get("trec_compat"))
-        self._found: dict[int, list[list[Found]]] = {}
+        self._hits: dict[int, list[list[HitKey]]] = {}
         self._codes: dict[Any, int] = {}
         self._rankings: dict[int, Rankings] = {}
         self._now: dict[tuple[int, str], Scores] = {}
 
-    def found(self, place: int) -> list[list[Found]]:
+    def hits(self, setting: int) -> list[list[HitKey]]:
         """The hits of a setting for each query, best first. Raises ReportError if they cannot be read."""
-        if place not in self._found:
-            setting = self._inputs.settings[place]
-            report, name = setting.report, setting.part.name
+        if setting not in self._hits:
+            report, name = self._inputs.settings[setting].report, self._inputs.settings[setting].part.name
             rows = report.rankings(name, [query.id for query in self._inputs.queries])
             try:
-                self._found[place] = [list(dict.fromkeys(found_in(row, self.unit))) for row in rows]
+                self._hits[setting] = [list(dict.fromkeys(hits_of_row(row, self.unit))) for row in rows]
             except (LookupError, TypeError, ValueError, OverflowError) as error:
                 message = "is damaged: it lacks what report.json names."
                 raise ReportError(Fault(str(report.ranking_file(name)), message=message)) from error
-        return self._found[place]
+        return self._hits[setting]
 
     def usual_depth(self) -> int:
         """How deep rankings are judged unless a user says: as deep as the metric that decides looks."""
         return parse_metric(self._inputs.primary).k or USUAL_DEPTH
 
-    def best_ranks(self, row: int, depth: int) -> dict[Found, int]:
+    def best_ranks(self, row: int, depth: int) -> dict[HitKey, int]:
         """The first ``depth`` hits of all settings for the query at ``row``, each with its best rank."""
-        ranks: dict[Found, int] = {}
-        for place in range(len(self._inputs.settings)):
-            for rank, one in enumerate(self.found(place)[row][:depth], 1):
-                ranks[one] = min(rank, ranks.get(one, rank))
+        ranks: dict[HitKey, int] = {}
+        for setting in range(len(self._inputs.settings)):
+            for rank, hit in enumerate(self.hits(setting)[row][:depth], 1):
+                ranks[hit] = min(rank, ranks.get(hit, rank))
         return ranks
 
-    def grade(self, row: int, found: Found) -> int | None:
+    def grade(self, row: int, hit: HitKey) -> int | None:
         """The grade of a hit of the query at ``row``; None if it is not judged."""
-        if not isinstance(found, str):
-            return grade_of_chunk(self._inputs.queries[row], *found)
-        grade = self._grades[row].get(found)
+        if not isinstance(hit, str):
+            return grade_of_chunk(self._inputs.queries[row], *hit)
+        grade = self._grades[row].get(hit)
         return None if self._pooled and grade is not None and grade < 0 else grade
 
-    def unjudged(self, place: int, k: int | None) -> list[dict[Found, int]]:
+    def unjudged(self, setting: int, k: int | None) -> list[dict[HitKey, int]]:
         """For each query, the unjudged hits among the first ``k`` of a setting, with their ranks."""
         return [
-            {one: rank for rank, one in enumerate(hits[:k], 1) if self.grade(row, one) is None}
-            for row, hits in enumerate(self.found(place))
+            {hit: rank for rank, hit in enumerate(hits[:k], 1) if self.grade(row, hit) is None}
+            for row, hits in enumerate(self.hits(setting))
         ]
 
     @cached_property
@@ -107,27 +107,27 @@ class JudgedRankings:
         """The highest grade of all labels, at least 0."""
         return max([0, *(grade for grades in self._grades for grade in grades.values())])
 
-    def scores(self, place: int, metric: Metric, cases: Sequence[Case]) -> Scores:
+    def scores(self, setting: int, metric: Metric, cases: Sequence[Case]) -> Scores:
         """The scores of a setting in each of ``cases``, by the ordinary metrics; shape (cases,).
 
-        Raises ReportError as ``found`` does, and for labels without a quote under unit: span.
+        Raises ReportError as ``hits`` does, and for labels without a quote under unit: span.
         """
         blocks = [cases[start : start + _BLOCK] for start in range(0, len(cases), _BLOCK)]
-        return np.concatenate([np.zeros(0), *(self._scores(place, metric, block) for block in blocks)])
+        return np.concatenate([np.zeros(0), *(self._scores(setting, metric, block) for block in blocks)])
 
-    def scores_now(self, place: int, metric: Metric) -> Scores:
+    def scores_now(self, setting: int, metric: Metric) -> Scores:
         """The scores by the labels as they are, (queries,). Raises ReportError if the report has others."""
-        if (place, str(metric)) in self._now:
-            return self._now[place, str(metric)]
-        made = self.scores(place, metric, [(row, {}) for row in range(len(self._queries))])
-        apart = np.abs(made - self._inputs.scores(str(metric)).values[place]) > _CLOSE  # NaN, not counted, is not
+        if (setting, str(metric)) in self._now:
+            return self._now[setting, str(metric)]
+        scores = self.scores(setting, metric, [(row, {}) for row in range(len(self._queries))])
+        apart = np.abs(scores - self._inputs.scores(str(metric)).values[setting]) > _CLOSE  # NaN, not counted, is not
         if apart.any():
             raise ReportError(
                 "the rankings and labels that the report keeps do not give its scores (queries that differ: "
                 f"{int(apart.sum()):,}); it was changed, or scored in another way. Run it again."
             )
-        self._now[place, str(metric)] = made
-        return made
+        self._now[setting, str(metric)] = scores
+        return scores
 
     @cached_property
     def _queries(self) -> Sequence[Query]:
@@ -163,18 +163,18 @@ class JudgedRankings:
             for query in self._queries
         ]
 
-    def _coded(self, place: int) -> Rankings:
+    def _coded(self, setting: int) -> Rankings:
         """The hits of a setting as codes, the same for all settings."""
-        if place not in self._rankings:
+        if setting not in self._rankings:
             codes = self._codes
-            self._rankings[place] = from_rows(
-                [[codes.setdefault(hit, len(codes)) for hit in hits] for hits in self.found(place)]
+            self._rankings[setting] = from_rows(
+                [[codes.setdefault(hit, len(codes)) for hit in hits] for hits in self.hits(setting)]
             )
-        return self._rankings[place]
+        return self._rankings[setting]
 
-    def _scores(self, place: int, metric: Metric, cases: Sequence[Case]) -> Scores:
-        report, rows = self._inputs.settings[place].report, [row for row, _ in cases]
-        coded, codes = self._coded(place), self._codes
+    def _scores(self, setting: int, metric: Metric, cases: Sequence[Case]) -> Scores:
+        report, rows = self._inputs.settings[setting].report, [row for row, _ in cases]
+        coded, codes = self._coded(setting), self._codes
         ranked = Rankings(coded.codes[rows, : metric.k], coded.scores[rows, : metric.k])
         threshold = report.relevance_threshold
         if self.unit == "document":
@@ -185,7 +185,7 @@ class JudgedRankings:
             queries = [_with_spans(self._queries_with_spans[row], more) for row, more in cases]
             documents = (judgment.doc for query in queries for judgment in query.relevant_docs)
             library = NamedDocuments([*(hit[0] for hit in codes), *documents])
-            table = np.array([(library.positions[doc], *place) for doc, *place in codes], dtype=np.int64).reshape(-1, 3)
+            table = np.array([(library.positions[doc], *span) for doc, *span in codes], dtype=np.int64).reshape(-1, 3)
             chunks = ChunkSpans(table[:, 0].astype(np.int32), table[:, 1], table[:, 2])
             labels = span_labels(queries, library)
             share, grades = report.span_coverage or 0.5, labels.judgments.grades
@@ -194,12 +194,12 @@ class JudgedRankings:
         return scores_of(metric, replace(graded, depth=None, pooled=self._pooled))
 
 
-def found_in(row: Mapping[str, Any], unit: Unit) -> list[Found]:
+def hits_of_row(row: Mapping[str, Any], unit: Unit) -> list[HitKey]:
     """The hits in a row of rankings/, best first. Raises LookupError or TypeError for a damaged row."""
     return list(row["docs"] if unit == "document" else zip(row["docs"], row["starts"], row["ends"], strict=True))
 
 
-def _with_spans(query: Query, more: Mapping[Found, int]) -> Query:
+def _with_spans(query: Query, more: Mapping[HitKey, int]) -> Query:
     """The query with further judgments of stretches of documents."""
     judgments = [Judgment(hit[0], grade, spans=(Span(*hit[1:]),)) for hit, grade in more.items()]
     return replace(query, relevant_docs=(*query.relevant_docs, *judgments))
@@ -302,7 +302,7 @@ def _extremes(inputs: ComparisonInput, rankings: JudgedRankings, part: Compariso
         rankings.scores_now(index, metric)
     of_baseline, of_setting = (rankings.unjudged(index, metric.k) for index in indices)
 
-    def difference(favoured: Sequence[Mapping[Found, int]], others: Sequence[Mapping[Found, int]]) -> float:
+    def difference(favoured: Sequence[Mapping[HitKey, int]], others: Sequence[Mapping[HitKey, int]]) -> float:
         cases = [(row, _favouring(favoured[row], others[row], rankings.highest_grade)) for row in rows]
         before, after = (rankings.scores(index, metric, cases) for index in indices)
         return float((after - before).mean())
@@ -314,6 +314,6 @@ def _extremes(inputs: ComparisonInput, rankings: JudgedRankings, part: Compariso
     return {"low": low, "high": high, "unjudged": sum(hits), "queries_with_unjudged": sum(map(bool, hits))}
 
 
-def _favouring(own: Mapping[Found, int], others: Mapping[Found, int], highest: int) -> dict[Found, int]:
+def _favouring(own: Mapping[HitKey, int], others: Mapping[HitKey, int], highest: int) -> dict[HitKey, int]:
     """The highest grade for the hits that one ranking has higher up than the other, or alone; 0 for all others."""
     return {one: highest if own.get(one, inf) < others.get(one, inf) else 0 for one in {**own, **others}}

@@ -129,7 +129,7 @@ class ChunksWriter:
             write_array(folder / f"{name}.npy", column)
 
 
-class ForeignPlaces:
+class SpanCodes:
     """Stretches of documents, and whole documents, by code: the order in which they were first named.
 
     Codes never change, so that chunks made later begin with those made before.

@@ -84,15 +84,15 @@ def locate_all(sought: Sequence[PassageQuery], library: Library, *, fuzzy: float
     likeness, in (0, 1], of a place for a passage that is lost otherwise.
     """
     different = list(dict.fromkeys(sought))
-    matches = _found(different, library)
+    matches = _matches_of(different, library)
     lost = [query for query in different if query not in matches]
-    matches |= _found(lost, library, is_plain=True)
+    matches |= _matches_of(lost, library, is_plain=True)
     if fuzzy is not None:
         matches |= _alike([query for query in different if query not in matches], library, fuzzy)
     return [matches.get(query, LOST) for query in sought]
 
 
-def _found(
+def _matches_of(
     sought: Iterable[PassageQuery], library: Library, *, is_plain: bool = False
 ) -> dict[PassageQuery, PassageMatch]:
     """The matches of the passages that are found, in one walk over the documents; see ``_Document``."""

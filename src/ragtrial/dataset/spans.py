@@ -43,12 +43,14 @@ class Passages:
     judgments: Counts
 
     @classmethod
-    def of(cls, queries: int, rows: Counts, documents: Codes, begins: Counts, ends: Counts, of: Counts) -> Passages:
+    def from_places(
+        cls, queries: int, rows: Counts, documents: Codes, begins: Counts, ends: Counts, judgments: Counts
+    ) -> Passages:
         """From places in any order: ``rows`` has the query of each."""
         order = np.lexsort((begins, documents, rows))
         counts = np.bincount(rows, minlength=queries)
         starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        return cls(starts, documents[order].astype(np.int32), begins[order], ends[order], of[order])
+        return cls(starts, documents[order].astype(np.int32), begins[order], ends[order], judgments[order])
 
     def __len__(self) -> int:
         return len(self.documents)

@@ -25,7 +25,7 @@ _COMPARED = 100
 """The most items whose texts are compared with the documents before the run."""
 
 
-class ItemPlaces:
+class ItemSpans:
     """Where items are in the documents, by their metadata and texts.
 
     ``located`` counts the items whose text was found in their document, ``whole`` those that count as all of it,
@@ -100,7 +100,7 @@ class ItemPlaces:
 
 def survey(pages: Iterable[Sequence[Item]], library: Library, options: CollectionOptions) -> tuple[int, list[str]]:
     """The number of checked items, and the faults of items that do not fit the documents."""
-    reader = ItemPlaces(library, options)
+    reader = ItemSpans(library, options)
     count, unknown, keys, misplaced = 0, Counter[str](), Counter[str](), list[str]()
     for items in pages:
         for number, item in enumerate(items, count):
@@ -170,7 +170,7 @@ class VectorAgreement:
     agrees: bool = False
 
 
-def compare(
+def compare_vectors(
     texts: Sequence[str], stored: Floats, space: Space, made_with: str, as_documents: Embed, as_queries: Embed
 ) -> VectorAgreement:
     """Compare ``stored``, float32 (texts, dimension), with vectors of ``texts`` from the embedder.

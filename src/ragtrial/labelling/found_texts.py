@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragtrial.comparison.comparison_input import ComparisonInput
-from ragtrial.comparison.judged_rankings import Found, found_in
+from ragtrial.comparison.judged_rankings import HitKey, hits_of_row
 from ragtrial.config import load_config
 from ragtrial.dataset.datasets import load_dataset
 from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, ReportError, listed
@@ -19,7 +19,7 @@ from ragtrial.scoring.rescore import is_of_given_runs
 GAP = "\n\n[...]\n\n"
 """The mark between passages of a document that do not meet."""
 
-Wanted = tuple[str, Found]
+Wanted = tuple[str, HitKey]
 """The id of a query, and a hit of it."""
 
 
@@ -37,7 +37,7 @@ class Stretch(NamedTuple):
 
 def texts_to_grade(
     contest: ComparisonInput,
-    hits: Sequence[tuple[int, Found]],
+    hits: Sequence[tuple[int, HitKey]],
     config_file: Path | None,
     progress: Progress,
     *,
@@ -115,7 +115,7 @@ def _kept(contest: ComparisonInput, wanted: Sequence[Wanted]) -> dict[Wanted, li
         folder = contender.report.folder
         rows = contender.report.rankings(contender.part.name, queries)
         for query, row in zip(queries, rows, strict=True):
-            for chunk, unit in zip(row["chunks"], found_in(row, contender.report.unit), strict=True):
+            for chunk, unit in zip(row["chunks"], hits_of_row(row, contender.report.unit), strict=True):
                 if (query, unit) in chunks:
                     chunks[query, unit].setdefault(chunk, folder)
     texts: dict[str, dict[str, Any]] = {}

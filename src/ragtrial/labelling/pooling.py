@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair
-from ragtrial.comparison.judged_rankings import Found, JudgedRankings
+from ragtrial.comparison.judged_rankings import HitKey, JudgedRankings
 from ragtrial.errors import InputError, counted
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
@@ -54,7 +54,7 @@ class PooledHit:
     """
 
     row: int
-    found: Found
+    found: HitKey
     rank: int
     weight: float = 0.0
 

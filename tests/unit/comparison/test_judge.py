@@ -54,7 +54,7 @@ def test_the_judges_scores_are_the_ordinary_ones_by_its_grades(tmp_path: Path) -
     labels = {query: {doc: on_scale(grade or 0, 1) for doc, grade in own.items() if isinstance(doc, str)}
               for query, own in read_judgments(file).grades.items()}  # fmt: skip
     runs = {name: {query: " ".join(map(str, found)) for query, found in
-                   zip(QUERIES, side.rankings.found(place), strict=True)}
+                   zip(QUERIES, side.rankings.hits(place), strict=True)}
             for place, name in enumerate(side.inputs.names)}  # fmt: skip
     expected = input_of([scored_report(tmp_path / "judge", labels, runs, "--metrics", METRIC)]).scores(METRIC).values
     assert side.scores(METRIC).values == pytest.approx(np.nan_to_num(expected), abs=1e-12)

@@ -26,7 +26,7 @@ from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.engines import COLLECTIONS
 from ragtrial.engines import Item as StoredItem
 from ragtrial.engines.chroma import ChromaCollectionOptions
-from ragtrial.engines.placement import compare, survey
+from ragtrial.engines.placement import compare_vectors, survey
 from ragtrial.errors import ConfigError, InputError
 from ragtrial.pipeline.run import Run
 from ragtrial.rankings import Floats
@@ -188,10 +188,10 @@ def test_vectors_that_nearly_agree_are_let_through_and_told() -> None:
     def embed(asked: object) -> Floats:
         return np.eye(2, dtype=np.float32)
 
-    assert compare(texts, stored, "cosine", "", embed, embed).said == "nearly (cosine 0.9950)"
+    assert compare_vectors(texts, stored, "cosine", "", embed, embed).said == "nearly (cosine 0.9950)"
     stored[0, 1] = 0.2
     assert "another model made them (the collection says: openai (small))" in (
-        compare(texts, stored, "cosine", "openai (small)", embed, embed).fault.replace("Another", "another")
+        compare_vectors(texts, stored, "cosine", "openai (small)", embed, embed).fault.replace("Another", "another")
     )
 
 

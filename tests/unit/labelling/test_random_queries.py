@@ -49,7 +49,7 @@ def test_all_texts_of_so_many_queries_are_asked_one_query_after_another(report: 
     rankings = JudgedRankings(contest)
     rows = {query.id: row for row, query in enumerate(contest.queries)}
     for name, count in Counter(queries).items():
-        found = {one for place in range(2) for one in rankings.found(place)[rows[name]]}
+        found = {one for place in range(2) for one in rankings.hits(place)[rows[name]]}
         assert count == len(found)
 
 

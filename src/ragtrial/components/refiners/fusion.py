@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 from ragtrial.components.endpoints.chat import PLACE, PROMPTS, ChatOptions, WordingWriter
 from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext, place_keys
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner, SingleInputRefiner
-from ragtrial.dataset.chunks import Chunks, ForeignPlaces
+from ragtrial.dataset.chunks import Chunks, SpanCodes
 from ragtrial.errors import RunError, listed
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse, unfilled
 from ragtrial.records import Question, ReportWarning
@@ -253,13 +253,13 @@ class FusionRefiner(FusingRefiner):
         return {**super().identity(), "weights": weights}
 
     def open(self, context: RetrieverContext) -> OpenRefiner:
-        return _OpenFusion(self, ForeignPlaces(context.library))
+        return _OpenFusion(self, SpanCodes(context.library))
 
 
 @dataclass(frozen=True)
 class _OpenFusion:
     options: FusionRefiner
-    places: ForeignPlaces
+    places: SpanCodes
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         skipped = np.logical_or.reduce([part.skipped for part in parts])

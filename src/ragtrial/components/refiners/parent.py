@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from ragtrial.components.chunkers.base import AnyChunker
 from ragtrial.components.interfaces import Candidates, Facts, RetrieverContext
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner
-from ragtrial.dataset.chunks import Chunks, ForeignPlaces
+from ragtrial.dataset.chunks import Chunks, SpanCodes
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse
 from ragtrial.records import Question, ReportWarning
 
@@ -153,8 +153,8 @@ class _OpenParent:
     context: RetrieverContext
 
     @cached_property
-    def _places(self) -> ForeignPlaces:
-        return ForeignPlaces(self.context.library)
+    def _places(self) -> SpanCodes:
+        return SpanCodes(self.context.library)
 
     def refine(self, questions: Sequence[Question], parts: Sequence[Candidates]) -> Candidates:
         (part,) = parts

@@ -19,7 +19,7 @@ from ragtrial.components.interfaces import RETRIEVERS, Candidates, Fact, Facts, 
 from ragtrial.components.retrievers import external
 from ragtrial.components.retrievers.external import PlacedHit, RetrieverAnswer, ReturnedHit, System
 from ragtrial.components.user_functions import FunctionName, version_parts
-from ragtrial.dataset.chunks import ForeignPlaces
+from ragtrial.dataset.chunks import SpanCodes
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import short
 from ragtrial.errors import RetrieverError
@@ -134,7 +134,7 @@ class _OpenCustom:
         self._options = options
         self._context = context
         self._has_answered = False
-        self._places = ForeignPlaces(context.library)
+        self._places = SpanCodes(context.library)
 
     @cached_property
     def _system(self) -> System:

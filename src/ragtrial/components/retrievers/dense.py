@@ -14,11 +14,11 @@ from pydantic import Field, JsonValue, PrivateAttr, model_validator
 
 from ragtrial.cache.fingerprints import Digest
 from ragtrial.components.interfaces import RETRIEVERS, Candidates, Fact, Facts, RetrieverContext, VectorRetriever
-from ragtrial.dataset.chunks import ForeignPlaces
+from ragtrial.dataset.chunks import SpanCodes
 from ragtrial.dataset.texts import short
 from ragtrial.engines import AnyCollection, Collection, CollectionOptions, Conditions, Store, opened, placement
 from ragtrial.engines.exact import ExactSearch
-from ragtrial.engines.placement import ItemPlaces, VectorAgreement
+from ragtrial.engines.placement import ItemSpans, VectorAgreement
 from ragtrial.errors import InputError
 from ragtrial.options import shown
 from ragtrial.progress import stage
@@ -187,8 +187,8 @@ class _OpenCollection:
         self._context, self._conditions, self._is_exact = context, retriever.conditions, is_exact
         self._options = cast("CollectionOptions", retriever.collection)
         self._collection = opened(self._options)
-        self._items = ItemPlaces(context.library, self._options)
-        self._places = ForeignPlaces(context.library)
+        self._items = ItemSpans(context.library, self._options)
+        self._places = SpanCodes(context.library)
 
     @cached_property
     def _searched(self) -> Collection | ExactSearch:
@@ -251,7 +251,7 @@ class _OpenCollection:
         texts, stored = collection.sample(placement.SAMPLED, self._conditions)
         if not texts:
             return VectorAgreement("not checked, because there is no stored text")
-        return placement.compare(
+        return placement.compare_vectors(
             texts, stored, collection.space, collection.made_with, context.embed_texts, context.embed_queries
         )
 

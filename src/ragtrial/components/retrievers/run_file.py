@@ -12,7 +12,7 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import Digest
 from ragtrial.components.interfaces import RETRIEVERS, Candidates, Facts, Retriever, RetrieverContext
-from ragtrial.dataset.chunks import ForeignPlaces
+from ragtrial.dataset.chunks import SpanCodes
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import short
 from ragtrial.errors import Fault, RunFileError, did_you_mean, listed
@@ -144,7 +144,7 @@ class _OpenRunFile:
     def __init__(self, options: RunFileRetriever, context: RetrieverContext) -> None:
         self._options = options
         self._library = context.library
-        self._places = ForeignPlaces(context.library)
+        self._places = SpanCodes(context.library)
         self._rows: Mapping[str, _RunFileRow] | None = None
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
