@@ -5,22 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import METRICS, Metric
-from scenarios import OF_DOCUMENTS, Scenario, example, scenario, scores
-from strategies import (
-    DOCUMENTS,
-    cutoffs,
-    labels_with_a_relevant_one,
-    one_of_each_metric,
-    promotions,
-    rankings,
-    scenarios,
-)
+from scenarios import OF_DOCUMENTS, Scenario, example, scores
+from strategies import DOCUMENTS, cutoffs, one_of_each_metric, promotions, scenarios
 
 TINY = 1e-12
 
@@ -84,20 +75,6 @@ def test_the_threshold_plays_no_part_in_graded_metrics(case: Scenario, k: int, t
     )
 
 
-@given(known=labels_with_a_relevant_one(), k=cutoffs, tail=rankings())
-def test_relevant_documents_first_are_the_best_there_is(known: dict[str, int], k: int, tail: tuple[str, ...]) -> None:
-    relevant = [doc for doc, value in known.items() if value >= 1]
-    ranking = " ".join(dict.fromkeys((*relevant, *tail)))
-    graded = scenario((ranking, known)).graded()
-    reachable = min(k, len(relevant))
-    expected = {
-        "precision": reachable / k, "recall": reachable / len(relevant), "f1": 2 * reachable / (k + len(relevant)),
-        "hit_rate": 1, "rr": 1, "ap": reachable / len(relevant), "rbp(p=0.8)": 1 - 0.8**reachable, "rbo(p=0.9)": 1,
-    }  # fmt: skip
-    for name, value in expected.items():
-        assert scores(f"{name}@{k}", graded) == pytest.approx([value], abs=TINY), name
-
-
 # What whole metrics have in common, and what the ones beside one another say of each other.
 
 
@@ -113,31 +90,6 @@ def test_what_documents_are_called_changes_nothing(metrics: list[Metric], case: 
         np.testing.assert_array_equal(
             scores(metric, renamed.graded()), scores(metric, case.graded()), err_msg=str(metric)
         )
-
-
-@given(metrics=one_of_each_metric(), case=scenarios(), threshold=st.integers(1, 5))
-def test_a_threshold_of_the_metric_comes_first(metrics: list[Metric], case: Scenario, threshold: int) -> None:
-    for metric in metrics:
-        if "rel" in metric.definition.parameters:
-            given = dict(metric.parameters)
-            own = Metric(metric.name, metric.k, tuple({**given, "rel": threshold}.items()))
-            without = Metric(metric.name, metric.k, tuple(pair for pair in metric.parameters if pair[0] != "rel"))
-            expected = scores(without, case.graded(threshold=threshold))
-            np.testing.assert_array_equal(scores(own, case.graded()), expected, err_msg=str(own))
-
-
-@given(metrics=one_of_each_metric(), case=scenarios())
-def test_judged_only_is_the_ranking_without_what_nobody_judged(metrics: list[Metric], case: Scenario) -> None:
-    judged = tuple(
-        tuple(doc for doc in ranking if doc in known) for ranking, known in zip(case.rankings, case.labels, strict=True)
-    )
-    condensed = replace(case, rankings=judged).graded()
-    for metric in metrics:
-        if "judged_only" in metric.definition.parameters:
-            given = {key: value for key, value in metric.parameters if key != "judged_only"}
-            only = Metric(metric.name, metric.k, tuple({**given, "judged_only": True}.items()), metric.gains)
-            plain = Metric(metric.name, metric.k, tuple(given.items()), metric.gains)
-            np.testing.assert_array_equal(scores(only, case.graded()), scores(plain, condensed), err_msg=str(only))
 
 
 @given(case=scenarios(), p=st.floats(0.05, 0.95), k=cutoffs)

@@ -93,13 +93,6 @@ def test_all_places_of_the_text_that_is_most_like_a_passage_are_found(tmp_path: 
     assert found.places == (Place(1, Span(0, 15)), Place(1, Span(16, 31)), Place(2, Span(0, 15)))
 
 
-def test_several_passages_are_each_found(tmp_path: Path) -> None:
-    words = ["alpha", "bravo", "charlie", "delta", "echo"]
-    library = library_of(tmp_path, {word: f"{word} goes before {word * 2}" for word in words})
-    found = locate_all([PassageQuery(f"{word} goes bfore {word * 2}") for word in reversed(words)], library, fuzzy=0.9)
-    assert [[place.document for place in one.places] for one in found] == [[4], [3], [2], [1], [0]]
-
-
 @given(document_texts, document_texts)
 def test_whatever_is_found_by_likeness_has_the_score_of_its_place(text: str, passage: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -132,18 +125,6 @@ def test_a_passage_whose_every_word_is_frequent_is_still_compared(tmp_path: Path
     library = library_of(tmp_path, {str(number): f"to be or not to be {number}" for number in range(50)})
     (found,) = locate_all([PassageQuery("to be or knot to be 37")], library, fuzzy=0.9)
     assert found.places == (Place(37, Span(0, 21)),)
-
-
-def test_a_long_passage_is_found_in_time_and_a_longer_one_is_not_looked_for(tmp_path: Path) -> None:
-    words = [f"word{number}" for number in range(30_000)]
-    library = library_of(tmp_path, {"book.md": " ".join(words)})
-    passage = [word if number % 20 else "other" for number, word in enumerate(words[5_000:5_400])]
-    (found,) = locate_all([PassageQuery(" ".join(passage))], library, fuzzy=0.9)
-    assert found.how == "fuzzy"
-    (place,) = found.places
-    there = library.text(0)[place.span.start : place.span.end].split()
-    assert set(words[5_010:5_390]) <= set(there) <= set(words[4_990:5_410])
-    assert nearest([PassageQuery(" ".join([*words[:1000], "not there"]))], library) == [""]
 
 
 @pytest.mark.parametrize(("length", "is_compared"), [(3_999, True), (4_000, True), (4_001, False)])

@@ -134,25 +134,6 @@ def test_every_piece_of_a_text_of_many_scripts_is_found_where_it_was_cut(
         assert list(one.places) == sorted(set(one.places))
 
 
-def test_what_decides_is_the_best_kind_in_any_document_or_in_the_one_that_is_named() -> None:
-    texts = ["two\nwords", "two words", "TWO WORDS"]
-    sought = [PassageQuery("two words"), *(PassageQuery("two words", number) for number in range(3))]
-    assert [(one.how, [place.document for place in one.places]) for one in all_of(texts, sought)] == [
-        ("exact", [1]),
-        ("spacing", [0]),
-        ("exact", [1]),
-        ("case", [2]),
-    ]
-
-
-def test_nothing_is_found_in_empty_documents() -> None:
-    assert (
-        all_of(["", " \n"], [PassageQuery("two words"), PassageQuery("")], fuzzy=0.1)
-        == [PassageMatch("lost", (), 0.0)] * 2
-    )
-    assert all_of(["text"], []) == []
-
-
 @given(document_texts, st.integers(4, 80))
 def test_a_shortened_text_stands_on_one_line_and_says_that_it_was_cut(text: str, most: int) -> None:
     line = short(text, most)

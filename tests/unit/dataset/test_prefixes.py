@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -55,12 +53,6 @@ def test_a_row_names_its_chunk_and_its_prefix_is_normalised(chunks: Chunks, file
         {"chunk": chunks.id(0), "prefix": " "},
     ]
     assert matched(chunks, file, rows) == ["", None, "\xe9\nx"]
-
-
-def test_a_packed_file_is_read(chunks: Chunks, tmp_path: Path) -> None:
-    file = tmp_path / "prefixes.jsonl.gz"
-    file.write_bytes(gzip.compress(json.dumps(rows_of(chunks)[2]).encode()))
-    assert match_prefixes(chunks, read_prefixes(file), file, "dense") == [None, None, "p"]
 
 
 OTHERS: list[Row] = [

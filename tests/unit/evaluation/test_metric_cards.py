@@ -100,15 +100,6 @@ def test_explain_gives_the_card_as_json(capsys: Capture) -> None:
     assert made.json["parameters"] == {"judged_only": "false"}
 
 
-@pytest.mark.parametrize(
-    ("written", "told"),
-    [
-        ("ndgc@10", "'ndgc@10': there is no metric 'ndgc'. Did you mean 'ndcg'? Known: ap, "),
-        ("hits@5", "'hits@5' is the name of another number: ranx counts relevant hits with it; hit_rate@k says "),
-        ("bpref@3", "'bpref@3': bpref has no cutoff; write bpref.\n"),
-    ],
-)
-def test_explain_refuses_what_is_no_metric(written: str, told: str, capsys: Capture) -> None:
-    made = ragtrial(capsys, "explain", written)
-    assert (made.code, made.out) == (2, "")
-    assert made.err.startswith(f"error: {told}")
+def test_explain_refuses_what_is_no_metric(capsys: Capture) -> None:
+    made = ragtrial(capsys, "explain", "bpref@3")
+    assert (made.code, made.out, made.err) == (2, "", "error: 'bpref@3': bpref has no cutoff; write bpref.\n")

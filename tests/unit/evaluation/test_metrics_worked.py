@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 
 from ragtrial.errors import MetricError
-from ragtrial.evaluation.grading import grade
-from ragtrial.rankings import collapse, from_rows
-from ragtrial.records import Judgment, Query
 from scenarios import Labels, scenario, score, scores
 from trec_scenarios import graded_as_trec_eval_does
 
@@ -123,34 +120,6 @@ WORKED: list[tuple[Labels, Rows]] = [
 )
 def test_worked_by_hand(labels: Labels, metric: str, ranking: str, value: float) -> None:
     assert score(metric, ranking, labels) == pytest.approx(value, rel=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("metric", "value"),
-    [
-        ("f1@3", 2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2)),
-        ("rbp(p=0.5)@3", 0.25),
-        ("rbo(p=0.5)@3", (0.5 / 2 + 0.25 / 3) / (1 + 0.5 + 0.25 * 2 / 3)),
-        # the gain of a grade below the threshold still counts
-        ("dcg@3", 1 + 3 / log2(3)),
-        ("judged@3", 2 / 3),
-    ],
-)
-def test_the_relevance_threshold_moves_the_binary_metrics_and_not_the_gains(metric: str, value: float) -> None:
-    labels = {"one": 1, "three": 3, "two": 2}
-    assert score(metric, "one three x", labels, threshold=2) == pytest.approx(value, rel=1e-14)
-
-
-def test_chunks_of_one_document_collapsed_never_push_recall_above_one() -> None:
-    owner = np.array([0, 0, 0, 1], dtype=np.int32)
-    collapsed = collapse(from_rows([[0, 2, 1, 3], [3, 3, 0, 1]]), owner)
-    query = Query("q", "?", (Judgment("a"),))
-    graded = grade(collapsed.rankings, ["a", "b"], [query, query], depth=4)
-    assert scores("recall@4", graded).tolist() == [1, 1]
-    assert scores("precision@4", graded).tolist() == [1 / 4, 1 / 4]
-    assert scores("rr@4", graded).tolist() == [1, 1 / 2]
-    assert scores("ap@4", graded).tolist() == [1, 1 / 2]
-    assert collapsed.dropped.tolist() == [2, 2]
 
 
 def test_under_trec_compat_a_negative_grade_is_not_judged() -> None:

@@ -100,11 +100,6 @@ def test_every_metric_but_those_for_which_no_order_is_best_prefers_some_hits() -
     assert {name for name in OF_DOCUMENTS if METRICS[name].prefers is None} == set(UNORDERED)
 
 
-def test_a_metric_that_prefers_no_hits_has_no_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METRICS._members, "ap", replace(METRICS["ap"], prefers=None))
-    assert tie_range(parse_metric("ap@2"), tied(scenario(("a x", "a")), [[1, 1]])) is None
-
-
 def ends(metric: str, graded: GradedRankings, then: Transformation = lambda graded: graded) -> list[list[float]]:
     found = tie_range(parse_metric(metric), graded, then)
     assert isinstance(found, Bounds)
@@ -119,14 +114,6 @@ def test_a_group_that_straddles_k_decides_which_of_its_hits_are_in() -> None:
     assert ends("hit_rate@1", graded) == [[0], [0]]
     assert ends("recall@3", graded) == [[0], [1]]
     assert ends("rr@4", graded, lambda ranked: ranked.cut(3)) == [[0], [1 / 2]]
-
-
-@pytest.mark.parametrize("metric", ["rr@3", "ndcg@3", "judged@3"])
-def test_a_ranking_without_scores_or_without_ties_has_one_value(metric: str) -> None:
-    case = scenario(("x a b", {"a": 1, "b": 2}))
-    (score,) = scores(metric, case.graded())
-    assert ends(metric, case.graded()) == [[score], [score]]
-    assert ends(metric, tied(case, [[3, 2, 1]])) == [[score], [score]]
 
 
 @given(runs=st.lists(tied_runs(), max_size=4), k=cutoffs)

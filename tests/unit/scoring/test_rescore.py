@@ -76,23 +76,17 @@ def test_documents_score_as_in_a_run_with_the_new_labels(tmp_path: Path) -> None
     assert rows == {row["query"]: row for row in read_rows(run.folder / "rankings" / "hybrid.jsonl.gz")}
 
 
-def test_passages_score_as_in_a_run_with_the_new_labels(tmp_path: Path) -> None:
-    made = write_experiment(tmp_path, retrievers=FUSED, evaluators=SPANS)
-    again, run = compared(made, NEW_LABELS)
-    assert numbers(again) == numbers(run)
-    assert again.setting("dense").scores["span_precision_ceiling"].mean is not None
-    assert again.setting("hybrid").per_query.passages is not None
-
-
-def test_other_rules_and_metrics_score_as_in_a_run_with_them(tmp_path: Path) -> None:
+def test_passages_by_other_labels_rules_and_metrics_score_as_in_a_run_with_them(tmp_path: Path) -> None:
     made = write_experiment(tmp_path, retrievers=FUSED, evaluators=SPANS)
     again, run = compared(
-        made, QUERIES, "evaluators.relevance_threshold=2", "evaluators.graded.k=[2, 4]", "evaluators.span_coverage=0.9",
-        "evaluators.no_relevant=zero", "evaluators.primary_metric=span_recall@2",
+        made, NEW_LABELS, "evaluators.relevance_threshold=2", "evaluators.graded.k=[2, 4]",
+        "evaluators.span_coverage=0.9", "evaluators.no_relevant=zero", "evaluators.primary_metric=span_recall@2",
     )  # fmt: skip
     assert numbers(again) == numbers(run)
     assert again.config == run.config
     assert again.primary_metric == "span_recall@2"
+    assert again.setting("dense").scores["span_precision_ceiling"].mean is not None
+    assert again.setting("hybrid").per_query.passages is not None
 
 
 def test_named_metrics_are_those_of_a_run_with_them_alone(tmp_path: Path) -> None:
