@@ -334,9 +334,9 @@ def one_round(folder: Path, profiler: cProfile.Profile | None = None) -> Round:
     run.check()
     before, setting = run.settings
     if setting.has_index:
-        index = run.data.corpus.stages(setting).index
+        index = run.corpus.stages(setting).index
         assert index is not None
-        run.data.corpus.runner.artefact(index)
+        run.corpus.runner.artefact(index)
     run.score(before)
     own.spent = opening.spent = Seconds()
     Clock.profiler = profiler
@@ -344,7 +344,7 @@ def one_round(folder: Path, profiler: cProfile.Profile | None = None) -> Round:
         start = Seconds.now()
         ranked = run.results.of(setting)
         whole = Seconds.now() - start
-        run.data.scorer.score(ranked)
+        run.scorer.score(ranked)
         scoring = Seconds.now() - start - whole
     Clock.profiler = None
     return Round(whole, scoring, own.spent, opening.spent)

@@ -134,8 +134,8 @@ def each_stage(beir: Path, folder: Path) -> dict[str, float]:
         return made
 
     evaluator = Run.of(load_config(written(beir, folder)))
-    corpus = clocked("documents", lambda: evaluator.data.corpus)
-    texts = [question.text for question in evaluator.data.questions]
+    corpus = clocked("documents", lambda: evaluator.corpus)
+    texts = [question.text for question in evaluator.questions]
     for stage in dict.fromkeys(one for setting in evaluator.settings for one in stages_of(evaluator, setting)):
         if isinstance(stage, RankingStage) and stage.setting.has_index:
             embedder = corpus.resources.embedder(stage.setting.embedder)

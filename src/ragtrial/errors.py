@@ -228,10 +228,10 @@ class WorkspaceError(RunError):
     """The workspace cannot be read or written."""
 
 
-def did_you_mean(name: str, valid: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` for the valid name nearest to ``name``, or nothing when none is near."""
+def did_you_mean(name: str, valid: Iterable[str], cutoff: float = 0.6) -> str:
+    """`` Did you mean 'x'?`` for the valid name nearest to ``name``; empty if none is as near as ``cutoff``."""
     by_lower = {candidate.lower(): candidate for candidate in valid}
-    near = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=cutoff)
     return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
 
 

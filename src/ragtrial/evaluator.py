@@ -51,8 +51,8 @@ class RetrievalEvaluator:
 
         Finished work is kept; a setting that failed is tried again.
         """
-        self._run.data.corpus.runner.failures.clear()
-        queries = self._run.data.resolved.labels.queries  # invalid labels are an error before anything is searched
+        self._run.corpus.runner.failures.clear()
+        queries = self._run.resolved.labels.queries  # invalid labels are an error before anything is searched
         return [self._unevaluated(setting, queries) for setting in self._run.one_by_one()]
 
     def run(self, results: Sequence[ExperimentResults] | str | Path) -> list[ExperimentResults]:
@@ -89,11 +89,11 @@ class RetrievalEvaluator:
         if all(result.id for result in results.results):
             queries = self._queries_for(results)
         else:
-            labels = self._run.data.dataset.labels
+            labels = self._run.dataset.labels
             results, queries = named_results(results, labels), labels.queries
         rows = _rows(results, queries)
         evaluations = evaluated(
-            self._graded(results.name, rows, queries), self._run.data.metrics, self._run.config.evaluators
+            self._graded(results.name, rows, queries), self._run.metrics, self._run.config.evaluators
         )
         scored = []
         for index, row in enumerate(rows):
@@ -113,13 +113,13 @@ class RetrievalEvaluator:
         run = self._run
         by_passage = run.config.evaluators.unit == "span" or run.config.dataset.match == "content"
         was_retrieved = any(hit.chunk is not None for result in results.results for hit in result.hits)
-        return (run.data.resolved.labels if by_passage or was_retrieved else run.data.dataset.labels).queries
+        return (run.resolved.labels if by_passage or was_retrieved else run.dataset.labels).queries
 
     def _graded(self, name: str, rows: Sequence[QueryResult], queries: Sequence[Query]) -> GradedRankings:
         run, options = self._run, self._run.config.evaluators
         hits, depth = [row.hits for row in rows], depth_of(run.config)
         if options.unit == "span":
-            return grade_given_chunks(name, hits, run.data.scorer.span_labels, run.data.corpus.library, depth, options)
+            return grade_given_chunks(name, hits, run.scorer.span_labels, run.corpus.library, depth, options)
         documents: dict[str, int] = {}
         codes = [[documents.setdefault(hit.doc, len(documents)) for hit in row] for row in hits]
         unique = collapse(from_rows(codes), np.arange(len(documents), dtype=np.int32)).rankings

@@ -315,7 +315,7 @@ def _unknown_key(model: type[BaseModel], path: FieldPath, loc: FieldPath, value:
         f"{section}.{name}" for name in names for section, field in _fields(owner).items()
         if any(name in _fields(inner) for inner in _models_in(_annotation(field)))
     ]  # fmt: skip
-    near = did_you_mean(key, allowed)
+    near = did_you_mean(key, allowed, 0.5 if len(key) == 2 else 0.6)  # kl is as near to k1 as two letters can be
     if meant:
         near = f" Did you mean {meant[0]!r}?"
     elif below:

@@ -186,7 +186,7 @@ def ranked(
 ) -> Ranked:
     """What a case finds, put to work by itself, with all of its parts."""
     setting = setting_of_case(run, name)
-    corpus = run.data.corpus
+    corpus = run.corpus
     stages = corpus.stages(setting)
     with open_setting(corpus.resources, stages, corpus.runner, "document", is_fresh=is_fresh) as opened:
         return opened.ranked(questions, depth)
@@ -212,7 +212,7 @@ def documents_of(found: Ranked) -> list[list[str]]:
 
 
 def questions_of(run: Run) -> list[Question]:
-    return [*run.data.questions, *(Question(text) for text in ASKED)]
+    return [*run.questions, *(Question(text) for text in ASKED)]
 
 
 def near(row: Row) -> list[Any]:
@@ -267,7 +267,7 @@ def test_rows_are_sound(run: Run, name: str) -> None:
     """Codes of units, each once; then padding; scores that are numbers and never rise."""
     questions = questions_of(run)
     found = ranked(run, name, questions, Depth(candidates=10, units=6))
-    rankings, library = found.candidates.rankings, run.data.corpus.library
+    rankings, library = found.candidates.rankings, run.corpus.library
     assert rankings.codes.dtype == "int32"
     assert rankings.scores.dtype == "float32"
     assert len(rankings) == len(found.candidates.skipped) == len(questions)
@@ -347,7 +347,7 @@ def test_no_questions_find_nothing(run: Run, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kind in REFINERS])
 def test_a_question_that_a_part_skipped_is_skipped(run: Run, name: str) -> None:
     """Of several wordings, one that was skipped is enough."""
-    setting, questions = setting_of_case(run, name), run.data.questions[:2]
+    setting, questions = setting_of_case(run, name), run.questions[:2]
     refiner = setting.retriever
     assert isinstance(refiner, Refiner)
     wordings = [list(refiner.wordings(question)) for question in questions]
@@ -355,7 +355,7 @@ def test_a_question_that_a_part_skipped_is_skipped(run: Run, name: str) -> None:
     skipped = np.arange(len(part.rankings)) == len(wordings[0]) - 1
     part.rankings.codes[skipped], part.rankings.scores[skipped] = PADDING, np.nan
     parts = [replace(part, skipped=skipped)] * len(refiner.parts)
-    found = refiner.open(run.data.corpus.context(setting)).refine(questions, parts)
+    found = refiner.open(run.corpus.context(setting)).refine(questions, parts)
     assert found.skipped.tolist() == [True, False]
     assert found.rankings.lengths.tolist()[0] == 0 < found.rankings.lengths.tolist()[1]
 
@@ -395,7 +395,7 @@ def test_the_identity_is_what_changes_rankings(kitchen: Experiment, name: str) -
 def test_what_it_is_asked_and_its_inputs_are_json_values(run: Run, name: str) -> None:
     retriever = setting_of_case(run, name).retriever
     asked = [retriever.asked(question) for question in questions_of(run)]
-    inputs = retriever.inputs(run.data.corpus.resources.digest)
+    inputs = retriever.inputs(run.corpus.resources.digest)
     assert json.loads(json.dumps([asked, inputs])) == [asked, inputs]
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtrial import Report, RetrievalEvaluator, load_config, run_experiment
+from ragtrial import Report, load_config, run_experiment
 from ragtrial.config import ExperimentConfig
-from ragtrial.records import Mean
 
 Load = Callable[..., ExperimentConfig]
 
@@ -46,26 +45,3 @@ def test_nothing_of_the_sample_is_cut_short_or_missing(report: Report) -> None:
         assert (counts["queries_short"], counts["queries_without_hits"]) == (0, 0)
         assert counts["chunks"] == setting.index["vectors"]
     assert not report.warnings
-
-
-def test_the_vectors_of_the_sample_are_healthy_and_the_index_loses_nothing(report: Report) -> None:
-    for setting in report.settings:
-        assert setting.health
-        assert (setting.health.vectors, setting.health.dimension) == (setting.counts["chunks"], 384)
-        assert (setting.health.zeros, setting.health.distinct_texts) == (0, setting.counts["chunks"])
-        assert setting.health.shortest == pytest.approx(1, abs=1e-5)
-        assert setting.health.longest == pytest.approx(1, abs=1e-5)
-    assert report.setting("exact").audit is None
-    audit = report.setting("dense").audit
-    assert audit is not None
-    assert audit.unreachable == 0
-    for metric, lost in audit.lost.items():
-        mean, exact = report.setting("dense").scores[metric].mean, report.setting("exact").scores[metric].mean
-        assert lost == (exact or 0) - (mean or 0)
-
-
-def test_the_evaluator_gives_the_numbers_of_the_report(report: Report, load: Load) -> None:
-    evaluator = RetrievalEvaluator(load())
-    (results,) = evaluator.run(evaluator.retrieve())
-    expected = {name: Mean(score.mean, score.n) for name, score in report.setting("dense").scores.items()}
-    assert dict(results.evaluations) == expected

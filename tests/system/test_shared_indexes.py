@@ -11,7 +11,6 @@ import pytest
 
 from experiments import Experiment, write_experiment
 from ragtrial import run_experiment
-from small_experiment import Capture, succeeded
 
 FUNCTION = {"kind": "custom", "function": "embedding:embed"}
 ENTRIES = {
@@ -45,8 +44,3 @@ def test_workspace_and_reports_have_the_users_umask(made: Experiment, umask: int
     assert {
         path: f"{mode:o}" for path, mode in modes.items() if mode != (0o777 if path.is_dir() else 0o666) & ~umask
     } == {}
-
-
-def test_two_parts_that_search_one_index_are_searched_for_a_text(made: Experiment, capsys: Capture) -> None:
-    found = succeeded(capsys, "search", made.file, "rye bread", "--setting", "both", "--json")
-    assert found.json["hits"]

@@ -260,15 +260,6 @@ def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_a_config_names_its_workspace(experiment: Experiment, capsys: Capture) -> None:
-    code, listed = answer(capsys, "list", str(experiment.file))
-    assert (code, listed["workspace"]) == (0, str(experiment.workspace))
-    assert answer(capsys, "list", str(experiment.workspace))[1] == listed
-    kinds = {entry["kind"] for entry in listed["entries"]}
-    assert {"chunks", "embeddings", "vectors", "indexes"} <= kinds
-    assert all(entry["experiments"] == entry["needed_by"] == ["kitchen"] for entry in listed["entries"])
-
-
 def test_the_workspace_is_the_one_of_the_environment_else_of_the_folder_else_of_the_user(
     experiment: Experiment, own_cache: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

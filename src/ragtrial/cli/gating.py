@@ -209,11 +209,11 @@ def checks_for_run(
         faults.append(Fault("--baseline", message=f"{names[0]!r} is the only setting; there is nothing to compare."))
     # A wrong baseline is reported once, not again for every gate that needs it.
     subject = all_gates.Subject(
-        names, tuple(map(str, run.data.metrics.metrics)), baseline.name if baseline else baseline_name
+        names, tuple(map(str, run.metrics.metrics)), baseline.name if baseline else baseline_name
     )
     checks = attempt(faults, lambda: parse_checks(options, subject, terminal))
     if checks and baseline and baseline.report:
-        needed = dict.fromkeys([str(run.data.metrics.primary), *all_gates.compared_metrics(checks.gates)])
+        needed = dict.fromkeys([str(run.metrics.primary), *all_gates.compared_metrics(checks.gates)])
         missing = [metric for metric in needed if metric not in baseline.report.metrics]
         faults += [Fault("--baseline", message=f"run {baseline.report.run_id} has no {metric}.") for metric in missing]
     if faults or checks is None:

@@ -33,7 +33,7 @@ def command(
     experiment = configs.load_config(config, [*overrides, "latency=false"] if no_latency else overrides)
     run = runs.Run.of(experiment, runs.RunOptions(limit=limit, audit=audit, listener=Listener(terminal.progress())))
     plan = run.dry_run()
-    run.data.corpus.resources.workspace.digests.save()
+    run.corpus.resources.workspace.digests.save()
     stages = counted(len(plan.stages), "stage")
     lines = [f"{plan.experiment}: {counted(len(plan.settings), 'setting')}, {stages} in {plan.workspace}", ""]
     lines += dry_run_lines.plan_lines(plan, terminal.width, verbose=terminal.verbose)
@@ -45,8 +45,6 @@ def command(
 
 def _search_line(run: runs.Run, options: sweep.SearchOptions) -> str:
     """The settings that a search adds to the settings of the config, and the difference that it can show."""
-    queries = split.split_queries(
-        run.data.resolved.labels.queries, options, run.config.seed, run.data.dataset.labels_file
-    )
+    queries = split.split_queries(run.resolved.labels.queries, options, run.config.seed, run.dataset.labels_file)
     more = f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more."
     return f"{more} {split.power_sentence(queries, options)}"

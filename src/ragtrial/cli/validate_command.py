@@ -40,9 +40,8 @@ def command(
     """
     model_files.disable_downloads()  # a model that is not on this machine is reported and not checked
     run = runs.Run.of(configs.load_config(config, overrides), runs.RunOptions(listener=Listener(terminal.progress())))
-    warnings = [*run.data.corpus.library.notes, *run.data.resolved.warnings, *run.setting_warnings]
-    warnings += [note for note in run.data.dataset.notes if note.code == "overlay-missing"]
-    warnings += config_settings.shallow(run.settings, run.data.questions)
+    warnings = [*run.corpus.library.notes, *run.resolved.warnings, *run.setting_warnings]
+    warnings += [note for note in run.dataset.notes if note.code == "overlay-missing"]
     faults = run.setting_faults()
     faults.raise_any()
     if faults.to_fetch:
@@ -63,15 +62,15 @@ def _rows(run: runs.Run, warnings: list[ReportWarning]) -> list[dict[str, Any]]:
         rows[setting.name] = {"name": setting.name, **dict.fromkeys(("chunks", "passages", "passages_cut"))}
     for setting in cutting:
         try:
-            run.data.corpus.prepare(setting)
-            chunks = run.data.corpus.chunks(setting, loads_models=False)
+            run.corpus.prepare(setting)
+            chunks = run.corpus.chunks(setting, loads_models=False)
             if chunks is None:
                 continue
-            cut, passages = dataset_chunks.cut_passages(chunks, run.data.resolved.labels)
+            cut, passages = dataset_chunks.cut_passages(chunks, run.resolved.labels)
             rows[setting.name] |= {"chunks": len(chunks), "passages": passages, "passages_cut": cut}
             warnings += config_settings.uncovered_warnings(setting, chunks)
             warnings += run.too_long(setting)
-            warnings += run.data.corpus.prefix_warnings(setting)
+            warnings += run.corpus.prefix_warnings(setting)
         except ModelNotFoundError as error:
             if not error.may_be_fetched:
                 raise
@@ -79,8 +78,8 @@ def _rows(run: runs.Run, warnings: list[ReportWarning]) -> list[dict[str, Any]]:
 
 
 def _content(run: runs.Run, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    library, resolutions = run.data.corpus.library, run.data.resolved.resolutions
-    queries, threshold = run.data.resolved.labels.queries, run.config.evaluators.relevance_threshold
+    library, resolutions = run.corpus.library, run.resolved.resolutions
+    queries, threshold = run.resolved.labels.queries, run.config.evaluators.relevance_threshold
     grades = Counter(judgment.relevance for query in queries for judgment in query.relevant_docs)
     hows = Counter(str(resolution.how) for resolution in resolutions)
     return {

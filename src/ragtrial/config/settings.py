@@ -195,7 +195,6 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWar
             keys = config.sweep.swept_keys()
             reaching |= {key for key in keys if any(setting.is_reached(key) for setting in settings)}
         faults += [config.fault_at(*fault) for fault in _sweep_faults(config.sweep, settings, reaching)]
-        warnings |= dict.fromkeys(() if config.search else _unreached(config.sweep, settings))
     if faults:
         raise ConfigError(*faults)
     return settings, list(warnings)
@@ -211,24 +210,6 @@ def _sweep_faults(sweep: SweepOptions, settings: Sequence[Setting], reaching: Co
     if len(settings) > sweep.max_settings:
         most = f"max_settings is {sweep.max_settings:,}. Take values out, or raise max_settings"
         yield ("sweep",), f"the sweep comes to {len(settings):,} settings; {most}."
-
-
-def _unreached(sweep: SweepOptions, made: Sequence[Setting]) -> Iterator[ReportWarning]:
-    """The settings that run once although the sweep has several values for them, entry by entry.
-
-    An option of another retriever is not among them, unless that is a part of it; nor are keys of an axis of which
-    another key reaches it.
-    """
-    together = {key: axis.keys for axis in sweep.axes() for key in axis.keys}
-    for entry in dict.fromkeys(setting.entry for setting in made):
-        own = [setting for setting in made if setting.entry == entry]
-        reached = {key for setting in own for key in setting.values}
-        concerned = {one.entry for setting in own for one in setting.tree()}
-        missed = [key for key in sweep.swept_keys() if reached.isdisjoint(together.get(key, (key,)))]
-        missed = [key for key in missed if not key.startswith("retrievers.") or key.split(".")[1] in concerned]
-        if missed:
-            message = f"{entry} is not changed by {listed(missed)}; equal settings of it are run once."
-            yield ReportWarning("not-reached", message)
 
 
 def cutting(settings: Sequence[Setting]) -> list[Setting]:
@@ -276,21 +257,6 @@ def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iter
 def _asks_alike(setting: Setting, some: Sequence[Question], others: Sequence[Question]) -> bool:
     """True if the setting itself asks the same for each of the two."""
     return list(map(setting.retriever.asked, some)) == list(map(setting.retriever.asked, others))
-
-
-def shallow(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[ReportWarning]:
-    """Warnings about refiners that use too few hits of their parts for their own top_k."""
-    for setting in settings:
-        if isinstance(setting.retriever, Refiner) and setting.retriever.writer is not None:
-            continue  # who knows how many wordings there will be
-        looked_at, top_k = setting.depth_of_parts, setting.retriever.top_k
-        wordings = max(1, -(-len(setting.wordings(questions)) // max(1, len(questions))))
-        if 0 < looked_at * len(setting.parts) * wordings < top_k:
-            yield ReportWarning(
-                "few-candidates",
-                f"{setting.name}: only {looked_at} hits of each part are considered, so no query can have the {top_k} "
-                f"that are scored; raise candidates to {top_k} or more.",
-            )
 
 
 def too_long_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> Iterator[ReportWarning]:

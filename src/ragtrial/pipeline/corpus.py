@@ -128,7 +128,6 @@ Search = tuple[str, int | None]
 class SettingRun:
     """The last stages of a setting: its rankings, and its latency and audit if requested."""
 
-    stages: SettingStages
     ranking: RankingStage
     latency: LatencyStage | None
     audit: AuditStage | None
@@ -136,7 +135,7 @@ class SettingRun:
     @property
     def fingerprint(self) -> str:
         """The fingerprint of the setting, for any questions."""
-        return fingerprint(["setting", self.ranking.query_free_fingerprint, self.stages.setting.retriever.top_k])
+        return fingerprint(["setting", self.ranking.query_free_fingerprint, self.ranking.setting.retriever.top_k])
 
 
 @dataclass(eq=False)
@@ -195,7 +194,7 @@ class Graph:
                 own = next((one for one in self.settings if one.ranking_key == twin.ranking_key), twin)
                 exact = self.ranking(own, self.questions, depth)
                 audit = corpus.once(AuditStage(corpus.resources, setting, ranking, exact, stages.index))
-            self._runs[setting] = SettingRun(stages, ranking, latency, audit)
+            self._runs[setting] = SettingRun(ranking, latency, audit)
         return self._runs[setting]
 
     def ranking(self, setting: Setting, questions: Sequence[Question], depth: Depth) -> RankingStage:

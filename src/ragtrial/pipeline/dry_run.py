@@ -106,7 +106,7 @@ class _Walk:
 
     def _shown(self, run: SettingRun) -> Iterator[Stage[Any]]:
         """The shown stages of a setting, with the rankings of parts that the setting needs."""
-        for one in run.stages.tree():
+        for one in run.ranking.stages.tree():
             texts = one.texts if one.texts and one.texts.is_kept else None
             embeddings = one.index.embeddings if one.index else None
             whole = embeddings.whole if embeddings and self._own_missing(embeddings) else None

@@ -57,8 +57,8 @@ def score_settings(
     settings for which a stage was built, and with ``were_reported`` no failure. Under ``fail_fast`` the first failure
     is raised.
     """
-    outcome, listener, runner = Outcome(), run.options.listener, run.data.corpus.runner
-    primary, count = str(run.data.metrics.primary), len(run.settings)
+    outcome, listener, runner = Outcome(), run.options.listener, run.corpus.runner
+    primary, count = str(run.metrics.primary), len(run.settings)
     for setting in settings or run.one_by_one():
         built = runner.built
         try:
@@ -86,7 +86,7 @@ def score_all(run: Run, known: Known = _NONE, *, were_reported: bool = False) ->
     outcome = score_settings(run, known=known, announces=True, were_reported=were_reported)
     if not outcome.scored:
         raise outcome.error()
-    kept, built = len(run.data.corpus.runner.kept), run.data.corpus.runner.built
+    kept, built = len(run.corpus.runner.kept), run.corpus.runner.built
     if not built:
         message = f"Nothing was computed: all {kept:,} stages are cached, and only scored again."
         run.options.listener.notice(message)
@@ -95,27 +95,27 @@ def score_all(run: Run, known: Known = _NONE, *, were_reported: bool = False) ->
 
 def notice_unlabelled(run: Run) -> None:
     """Notify the listener before any work if no question has a label that could give a score."""
-    if not any(label.relevance > 0 for query in run.data.resolved.labels.queries for label in query.relevant_docs):
+    if not any(label.relevance > 0 for query in run.resolved.labels.queries for label in query.relevant_docs):
         run.options.listener.notice(
-            f"No question in {run.data.dataset.labels_file} has a relevant document: settings are run, but get no "
+            f"No question in {run.dataset.labels_file} has a relevant document: settings are run, but get no "
             'scores. `ragtrial search CONFIG "a question" --label` labels one.'
         )
 
 
 def report_of(run: Run, outcome: Outcome, config: ExperimentConfig | None = None) -> Report:
     """The report of ``run``, not yet written. ``config`` is the config to show, by default that of the run."""
-    config, scored, library = config or run.config, list(outcome.scored.values()), run.data.corpus.library
+    config, scored, library = config or run.config, list(outcome.scored.values()), run.corpus.library
     return build_report(
         scored,
-        run.data.resolved.labels,
-        run.data.metrics,
+        run.resolved.labels,
+        run.metrics,
         config.evaluators,
         library,
         run.warnings,
         documents={
             "documents": len(library),
             "empty_documents": library.empty,
-            "documents_fingerprint": run.data.corpus.fingerprint,
+            "documents_fingerprint": run.corpus.fingerprint,
         },
         packages=packages_of([one.found.setting for one in scored], library),
         experiment=config.experiment,
@@ -128,7 +128,7 @@ def write_outcome(run: Run, outcome: Outcome, report: Report, files: Mapping[str
     """Write ``report`` with the rankings of ``outcome``, and ``files`` beside them; it ends the run."""
     config, options, scored = run.config, run.options, list(outcome.scored.values())
     is_complete = options.limit is None and options.settings is None and not report.failures
-    run.data.corpus.resources.workspace.finish(complete=is_complete)
+    run.corpus.resources.workspace.finish(complete=is_complete)
     rankings = {one.name: ranking_rows(one) for one in scored} | part_rankings(scored)
     text = config.text or json.dumps(config.as_written, indent=1)
     return write_report(report, Path(config.output.directory), rankings, text_rows(scored), text, files)

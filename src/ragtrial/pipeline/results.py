@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -40,6 +40,8 @@ from ragtrial.progress import timed
 from ragtrial.rankings import Codes, Counts
 from ragtrial.records import Question
 from ragtrial.report import schema
+
+T = TypeVar("T")
 
 _HITS_EXPLAINED = 20
 """The hits of a query for which the report shows the matching terms or tokens."""
@@ -173,33 +175,45 @@ def _as_written(value: Any, written: Any) -> Any:
 
 
 @dataclass(eq=False)
-class SizeStage(Stage[Counts]):
-    """The tokens of each hit of a setting, in the shape of its rankings.
+class HitStage(Stage[T]):
+    """A measurement of the hits of ``ranking``: the first ``chunks`` of its rankings, numbered by ``units``.
 
     The key has the hits themselves, since rankings of one name can differ after skipped questions were retried.
     """
 
-    kind = "sizes"
     is_counted = False
-    is_large = True
 
-    setting: Setting
+    ranking: RankingStage
     chunks: Chunks
     units: Codes
+
+    def __post_init__(self) -> None:
+        self.title = f"{self.kind} of what {self.ranking.setting.name} finds"
+
+    def inputs(self) -> Inputs:
+        return {"hits": fingerprint([list(self.units.shape), array_digest(self.units), self.chunks.name])}
+
+
+@dataclass(eq=False)
+class SizeStage(HitStage[Counts]):
+    """The tokens of each hit of a setting, in the shape of its rankings."""
+
+    kind = "sizes"
+    is_large = True
+
     tokenizer: Tokenizer
 
     def __post_init__(self) -> None:
-        self.title = f"sizes of what {self.setting.name} finds"
+        super().__post_init__()
         key = self.chunks.name, self.tokenizer.fingerprint
         self._known = self.resources.counted.setdefault(key, TokenCounts(self.chunks, self.tokenizer))
 
     def inputs(self) -> Inputs:
-        hits = [list(self.units.shape), array_digest(self.units), self.chunks.name]
-        return {"hits": fingerprint(hits), "tokenizer": self.tokenizer.fingerprint}
+        return {**super().inputs(), "tokenizer": self.tokenizer.fingerprint}
 
     def build(self, folder: Path) -> None:
-        count = len(self._known.missing(self.units))
-        with self.resources.working(f"tokens ({self.setting.name})", count, "chunks", "tokens") as progress:
+        count, name = len(self._known.missing(self.units)), f"tokens ({self.ranking.setting.name})"
+        with self.resources.working(name, count, "chunks", "tokens") as progress:
             write_array(folder / "tokens.npy", self._known.of(self.units, progress.advance))
 
     def load(self, folder: Path) -> Counts:
@@ -209,26 +223,16 @@ class SizeStage(Stage[Counts]):
 
 
 @dataclass(eq=False)
-class MatchStage(Stage[list[QueryMatches]]):
+class MatchStage(HitStage[list[QueryMatches]]):
     """The terms or tokens that explain the scores of the first hits of each question."""
 
     kind = "matches"
-    is_counted = False
 
     context: SettingContext
-    ranking: RankingStage
-    chunks: Chunks
-    units: Codes
-
-    def __post_init__(self) -> None:
-        self.title = f"matches of what {self.ranking.setting.name} finds"
 
     def inputs(self) -> Inputs:
-        return {
-            "hits": fingerprint([list(self.units.shape), array_digest(self.units), self.chunks.name]),
-            "questions": fingerprint([question.text for question in self.ranking.questions]),
-            "setting": self.ranking.query_free_fingerprint,
-        }
+        questions = fingerprint([question.text for question in self.ranking.questions])
+        return {**super().inputs(), "questions": questions, "setting": self.ranking.query_free_fingerprint}
 
     def build(self, folder: Path) -> None:
         retriever, questions = self.ranking.setting.retriever, self.ranking.questions
@@ -266,7 +270,7 @@ class Results:
         """The result of one setting. Raises RunError if a stage fails; finished stages are kept."""
         timings: dict[str, float] = {}
         run = self.graph.run_of(setting)
-        stages, questions = run.stages, run.ranking.questions
+        stages, questions = run.ranking.stages, run.ranking.questions
         for part in stages.tree():
             with nullcontext() if part is stages else failing_as(part.setting):
                 if part.index is not None:
@@ -275,7 +279,7 @@ class Results:
                     self._timed(part.index, "index", timings)
         with timed(timings, "retrieval"):
             ranked = self.ranked(setting)
-            tokens = self._tokens(setting, ranked)
+            tokens = self._tokens(run.ranking, ranked)
         latency = self._timed(run.latency, "latency", timings)
         audited = self._timed(run.audit if self._is_audited(run) else None, "audit", timings)
         chunks = ranked.candidates.units
@@ -293,7 +297,7 @@ class Results:
             audited=replace(audited, exact=self._ordered(audited.exact)) if audited else None,
             costs=self._costs(stages, run.ranking.mark_used(), self._query_cost(run.ranking)),
             parts=tuple(self._components(setting, run.ranking)),
-            matches=self._matches(run, ranked),
+            matches=self._matches(run.ranking, ranked),
             wordings=[_wordings(setting, question) for question in questions],
         )
 
@@ -307,8 +311,8 @@ class Results:
     def _is_audited(self, run: SettingRun) -> bool:
         if run.audit is None or self.audit:
             return True
-        size = run.audit.collection_size
-        size = size if size is not None or run.stages.chunks is None else len(self._artefact(run.stages.chunks))
+        size, stages = run.audit.collection_size, run.ranking.stages
+        size = size if size is not None or stages.chunks is None else len(self._artefact(stages.chunks))
         return (size or 0) < AUDITED_BELOW
 
     def _ordered(self, ranked: Ranked) -> Ranked:
@@ -332,9 +336,9 @@ class Results:
         health = self._artefact(stages.index.embeddings).health if stages.index else None
         return Diagnostics(facts, health, self.too_long(stages, questions))
 
-    def _tokens(self, setting: Setting, ranked: Ranked) -> Counts | None:
+    def _tokens(self, ranking: RankingStage, ranked: Ranked) -> Counts | None:
         """The tokens of each hit, in the shape of the rankings; None without a tokenizer."""
-        corpus, counted_by = self.graph.corpus, self.config.embedder
+        corpus, counted_by, setting = self.graph.corpus, self.config.embedder, ranking.setting
         is_used = "embedder" in setting.reached_by and setting.embedder == counted_by
         is_needed = self.config.evaluators.budget is not None or is_used
         try:
@@ -346,16 +350,17 @@ class Results:
             return None
         if tokenizer is None:
             return None
-        stage = SizeStage(corpus.resources, setting, ranked.candidates.units, ranked.units, tokenizer)
-        return corpus.runner.artefact(stage)
+        return corpus.runner.artefact(
+            SizeStage(corpus.resources, ranking, ranked.candidates.units, ranked.units, tokenizer)
+        )
 
-    def _matches(self, run: SettingRun, ranked: Ranked) -> list[QueryMatches] | None:
-        corpus, setting = self.graph.corpus, run.stages.setting
+    def _matches(self, ranking: RankingStage, ranked: Ranked) -> list[QueryMatches] | None:
+        corpus, setting = self.graph.corpus, ranking.setting
         if not setting.retriever.has_matches:
             return None
         units = ranked.units[:, :_HITS_EXPLAINED]
         return corpus.runner.artefact(
-            MatchStage(corpus.resources, corpus.context(setting), run.ranking, ranked.candidates.units, units)
+            MatchStage(corpus.resources, ranking, ranked.candidates.units, units, corpus.context(setting))
         )
 
     def _costs(

@@ -61,16 +61,52 @@ class RunOptions:
         return replace(self, listener=late("cli.terminal:python_listener")(shows=progress)) if is_silent else self
 
 
-@dataclass(eq=False)
-class RunData:
-    """The documents and labels of a config, loaded when first needed. Runs over the same data share one object.
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Settings of a config with their documents and labels, which are loaded when first needed.
 
-    ``given`` labels replace the labels that the config names.
+    ``given`` labels replace the labels that the config names. ``latency`` overrides whether the config measures it.
+    With ``keeps_models``, models stay in memory after their last setting. ``noticed`` are warnings about the settings
+    of the config.
     """
 
     config: ExperimentConfig
-    options: RunOptions
+    settings: Sequence[Setting]
+    options: RunOptions = RunOptions()
     given: PromptQueries | None = None
+    latency: bool | None = None
+    keeps_models: bool = False
+    noticed: Sequence[ReportWarning] = ()
+
+    @classmethod
+    def of(
+        cls, config: ExperimentConfig, options: RunOptions | None = None, labels: PromptQueries | None = None
+    ) -> Run:
+        """The run of ``config``; documents and labels are loaded later. Raises ConfigError."""
+        check(config)
+        options = options or RunOptions()
+        settings, noticed = settings_of(config)
+        return cls(config, chosen_settings(settings, options.settings), options, labels, noticed=noticed)
+
+    @classmethod
+    def prepare(
+        cls, config: ExperimentConfig, options: RunOptions | None = None, labels: PromptQueries | None = None
+    ) -> Run:
+        """The run of ``config``, with everything found and checked; raises InputError with all faults."""
+        run = cls.of(config, options, labels)
+        run.check()
+        return run
+
+    def of_settings(
+        self, settings: Sequence[Setting], *, latency: bool | None = None, keeps_models: bool = False
+    ) -> Run:
+        """A run of other ``settings`` over the same documents and labels."""
+        run = replace(self, settings=settings, latency=latency, keeps_models=keeps_models)
+        for name in ("dataset", "corpus", "resolved", "metrics", "scorer", "questions"):
+            run.__dict__[name] = getattr(self, name)
+        return run
+
+    # --- documents and labels
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -116,56 +152,20 @@ class RunData:
         """One question for each labelled query."""
         return [query.question for query in self.dataset.labels.queries]
 
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """Settings of a config, their documents and labels. Other settings make another run.
-
-    ``latency`` overrides whether the config measures it.
-    With ``keeps_models``, models stay in memory after their last setting. ``noticed`` are warnings about the settings
-    of the config.
-    """
-
-    config: ExperimentConfig
-    settings: Sequence[Setting]
-    data: RunData
-    options: RunOptions = RunOptions()
-    latency: bool | None = None
-    keeps_models: bool = False
-    noticed: Sequence[ReportWarning] = ()
-
-    @classmethod
-    def of(
-        cls, config: ExperimentConfig, options: RunOptions | None = None, labels: PromptQueries | None = None
-    ) -> Run:
-        """The run of ``config``; documents and labels are loaded later. Raises ConfigError."""
-        check(config)
-        options = options or RunOptions()
-        settings, noticed = settings_of(config)
-        data = RunData(config, options, labels)
-        return cls(config, chosen_settings(settings, options.settings), data, options, noticed=noticed)
-
-    @classmethod
-    def prepare(
-        cls, config: ExperimentConfig, options: RunOptions | None = None, labels: PromptQueries | None = None
-    ) -> Run:
-        """The run of ``config``, with everything found and checked; raises InputError with all faults."""
-        run = cls.of(config, options, labels)
-        run.check()
-        return run
+    # --- work
 
     @cached_property
     def graph(self) -> Graph:
         """The stages of all settings. Chat models write their wordings first, where a setting needs some."""
-        return self._graph_of(write_wordings(self.settings, self.data.questions, self.data.corpus.resources))
+        return self._graph_of(write_wordings(self.settings, self.questions, self.corpus.resources))
 
     def _graph_of(self, written: WrittenWordings) -> Graph:
         config = self.config
         wanted = config.latency if self.latency is None else self.latency
         return Graph(
-            self.data.corpus,
+            self.corpus,
             self.settings,
-            with_own_documents(written.questions, config.dataset, self.data.corpus.library),
+            with_own_documents(written.questions, config.dataset, self.corpus.library),
             config.evaluators.unit,
             latency=len(self.settings) <= MOST_TIMED if wanted is None else wanted,
             seed=config.seed,
@@ -179,7 +179,7 @@ class Run:
 
     def score(self, setting: Setting) -> ScoredSetting:
         """Make or read the stages of ``setting``, and score it. Raises RunError; finished stages are kept."""
-        return self.data.scorer.score(self.results.of(setting))
+        return self.scorer.score(self.results.of(setting))
 
     def one_by_one(self) -> Iterator[Setting]:
         """The settings in order. A model leaves the memory after its last setting, unless models are kept."""
@@ -188,7 +188,7 @@ class Run:
             yield setting
             for embedder in () if self.keeps_models else {part.embedder.whole for part in setting.tree()}:
                 if last[embedder] == index:
-                    self.data.corpus.resources.release(embedder)
+                    self.corpus.resources.release(embedder)
 
     @property
     def used(self) -> list[Setting]:
@@ -200,38 +200,36 @@ class Run:
     @property
     def setting_warnings(self) -> list[ReportWarning]:
         """Warnings about the settings and their questions."""
-        return [*self.noticed, *unheeded(self.settings, self.data.questions)]
+        return [*self.noticed, *unheeded(self.settings, self.questions)]
 
     @property
     def warnings(self) -> list[ReportWarning]:
         """Warnings about the settings, the documents and the labels."""
-        repaired = map(without_secrets, self.data.corpus.resources.workspace.repaired)
+        repaired = map(without_secrets, self.corpus.resources.workspace.repaired)
         return [
             *self.setting_warnings,
             *(ReportWarning("repaired", message) for message in repaired),
             *self.files_left_out,
-            *self.data.corpus.library.notes,
-            *self.data.dataset.notes,
-            *own_documents(with_own_documents(self.data.questions, self.config.dataset, self.data.corpus.library)),
+            *self.corpus.library.notes,
+            *self.dataset.notes,
+            *own_documents(with_own_documents(self.questions, self.config.dataset, self.corpus.library)),
             *self._label_warnings(),
-            *(warning for setting in self.settings for warning in self.data.corpus.prefix_warnings(setting)),
+            *(warning for setting in self.settings for warning in self.corpus.prefix_warnings(setting)),
         ]
 
     def _label_warnings(self) -> list[ReportWarning]:
         by_span = self.config.evaluators.unit == "span"
-        return [*self.data.resolved.warnings, *(whole_warnings(self.data.scorer.span_labels) if by_span else [])]
+        return [*self.resolved.warnings, *(whole_warnings(self.scorer.span_labels) if by_span else [])]
 
     @property
     def files_left_out(self) -> list[ReportWarning]:
         """A warning about files that no reader knows; never an error, as they may be there by accident."""
-        shown = listed(f"{count} {kind}" for kind, count in unsupported_files(self.data.dataset.corpus).most_common())
+        shown = listed(f"{count} {kind}" for kind, count in unsupported_files(self.dataset.corpus).most_common())
         return [ReportWarning("passed-over", f"not read in the corpus: {shown}.")] if shown else []
 
     def too_long(self, setting: Setting) -> list[ReportWarning]:
         """Warnings about texts that the model of ``setting`` would cut; counted without loading the model."""
-        return list(
-            too_long_warnings(setting, self.results.too_long(self.data.corpus.stages(setting), self.data.questions))
-        )
+        return list(too_long_warnings(setting, self.results.too_long(self.corpus.stages(setting), self.questions)))
 
     # --- checks before any work
 
@@ -242,7 +240,7 @@ class Run:
         """
         faults = self.setting_faults()
         try:
-            _ = self.data.resolved
+            _ = self.resolved
         except InputError as error:
             if faults:
                 raise InputError(*dict.fromkeys([*faults.faults, *error.faults])) from error
@@ -256,8 +254,8 @@ class Run:
             raise LabelsError(*strict_faults)
 
     def _strict_faults(self) -> Iterator[Fault]:
-        corpus = self.data.corpus
-        yield from (Fault(self.data.dataset.labels_file, message=warning.message) for warning in self._label_warnings())
+        corpus = self.corpus
+        yield from (Fault(self.dataset.labels_file, message=warning.message) for warning in self._label_warnings())
         warnings = [*self.setting_warnings, *corpus.library.notes]
         for setting in self.settings:
             warnings += [*self.too_long(setting), *corpus.prefix_warnings(setting)]
@@ -270,7 +268,7 @@ class Run:
         faults = SettingFaults()
         for setting in self.used:
             with faults.of(setting):
-                self.data.corpus.prepare(setting)
+                self.corpus.prepare(setting)
         for setting in self.used:
             with faults.of(setting):
                 self.check_setting(setting, loads_models=False)
@@ -281,7 +279,7 @@ class Run:
 
         Without ``loads_models``, a check that takes a model raises ModelNotFoundError.
         """
-        setting.retriever.check(self.data.corpus.context(setting, loads_models=loads_models), self.data.questions)
+        setting.retriever.check(self.corpus.context(setting, loads_models=loads_models), self.questions)
 
     def dry_run(self) -> DryRun:
         """The work that a run would do, and why. Raises InputError for missing inputs."""
@@ -290,10 +288,10 @@ class Run:
         faults = SettingFaults()
         for setting in self.used:
             with faults.of(setting):
-                setting.retriever.inputs(self.data.corpus.resources.digest)
-                self.data.corpus.stages(setting)
+                setting.retriever.inputs(self.corpus.resources.digest)
+                self.corpus.stages(setting)
         faults.raise_any()
         if faults.to_fetch:
             raise ModelNotFoundError(*faults.to_fetch, may_be_fetched=True)
-        written = write_wordings(self.settings, self.data.questions, self.data.corpus.resources, asks=False)
+        written = write_wordings(self.settings, self.questions, self.corpus.resources, asks=False)
         return dry_run(self.config.experiment, self._graph_of(written), written.planned, audit=self.options.audit)

@@ -28,7 +28,6 @@ from ragtrial.runs.lines import (
     TIES,
     Bytes,
     Hashes,
-    LineError,
     LineFault,
     LineForm,
     RunRows,
@@ -48,6 +47,7 @@ MOST_NAMES = 10
 """The most names that are kept of unjudged queries, and of documents."""
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
+_ONCE = "a query may retrieve a document once (duplicates 'first' drops the later ones)."
 
 
 @dataclass(frozen=True)
@@ -192,13 +192,14 @@ def _pair_faults(ordered: Ordered, rules: Rules) -> Iterable[LineFault]:
     if rules.duplicates == "error":
         for one, other, query in zip(earlier.tolist(), later.tolist(), rows.query_of(later).tolist(), strict=True):
             first, second = sorted((int(rows.line[one]), int(rows.line[other])))
-            yield LineFault(second, LineError.DUPLICATE, first, rows.document(one), rows.queries[query])
+            message = f"retrieves document {shown(rows.document(one))}"
+            yield LineFault(second, message, first, shown(rows.queries[query]), _ONCE)
     if rules.unique_ranks:
         order = np.lexsort((best.line, best.ranks, best.query_of_each()))
         queries, ranks, line = best.query_of_each()[order], best.ranks[order], best.line[order]
         for at in np.flatnonzero((queries[1:] == queries[:-1]) & (ranks[1:] == ranks[:-1])).tolist():
-            found, name = str(ranks[at]).encode(), best.queries[queries[at]]
-            yield LineFault(int(line[at + 1]), LineError.RANK_TAKEN, int(line[at]), found, name)
+            message, query = f"has rank {ranks[at]:g}", shown(best.queries[queries[at]])
+            yield LineFault(int(line[at + 1]), message, int(line[at]), query, "give each document its own.")
 
 
 def _in_order(rows: RunRows, rules: Rules) -> RunRows:
@@ -314,11 +315,8 @@ def match(run: Run, qrels: Qrels, *, order: Order, duplicates: Duplicates) -> Ru
     faults.raise_any()
     joined = join(_rows_of(run), Judged(qrels), rules)
     for fault in joined.faults:
-        found = f"retrieves document {shown(fault.found)}"
-        if fault.error == LineError.RANK_TAKEN and run.values is not None:
-            found = f"has rank {run.values[fault.line]:g}"
-        earlier = fault.other - int(run.starts[_query_of(run, fault.other)]) + 1
-        faults.add(f"{_place(run, fault.line)}: {found}, as hit {earlier:,} does.")
+        earlier = fault.earlier - int(run.starts[_query_of(run, fault.earlier)]) + 1
+        faults.add(f"{_place(run, fault.line)}: {fault.message}, as hit {earlier:,} does.")
     faults.count = joined.fault_count
     faults.raise_any()
     return all_hits([joined], len(qrels))
@@ -430,7 +428,7 @@ def read_run(
             parts = [joined(_whole(stream))]
     before = accumulate((part.lines for part in parts), initial=0)
     placed = (fault.below(lines) for part, lines in zip(parts, before, strict=False) for fault in part.faults)
-    add_line_faults(faults, first_faults(placed), sum(part.fault_count for part in parts), form)
+    add_line_faults(faults, first_faults(placed), sum(part.fault_count for part in parts))
     faults.raise_any()
     if not sum(part.hits.rows for part in parts):
         raise faults.fail("has no rows; a run has at least one.")
@@ -443,7 +441,7 @@ def load_run_file(path: Source, *, form: LineForm, name: str, lenient: bool = Fa
         block = _whole(stream)
     rows = split(block.buffer, block.size, form, lenient=lenient, needs_ranks=not lenient).gathered()
     faults = Faults(name_of(path), RunFileError)
-    add_line_faults(faults, first_faults(rows.faults), len(rows.faults), form)
+    add_line_faults(faults, first_faults(rows.faults), len(rows.faults))
     faults.raise_any()
     if not len(rows):
         raise faults.fail("has no rows; a run has at least one.")

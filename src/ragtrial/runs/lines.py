@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
@@ -47,52 +46,35 @@ _COLUMNS = {
     "trec": "a TREC run has 6 (more with trec_compat): query, Q0, document, rank, score, tag",
     "msmarco": "an MS MARCO run has 3: query, document, rank",
 }
-_RANKS = {
+_RANK = {
     "trec": "a whole number; the fourth column of a TREC run is the rank",
     "msmarco": "a whole number from 1 on; the third column of an MS MARCO run is the rank",
 }
-
-
-class LineError(IntEnum):
-    """The kinds of faults of a line."""
-
-    COLUMNS = 1
-    RANK = 2
-    SCORE = 3
-    NAN = 4
-    DUPLICATE = 5
-    RANK_TAKEN = 6
-
-
-_PAIRS = (LineError.DUPLICATE, LineError.RANK_TAKEN)
-_MESSAGES = {
-    LineError.COLUMNS: "has {other:,} columns; {columns}, with white space between.",
-    LineError.RANK: "the rank {found} must be {rank}.",
-    LineError.SCORE: "the score {found} must be a decimal number, inf or -inf.",
-    LineError.NAN: "the score {found} is not a number, so it has no place in an order; give every hit a score.",
-    LineError.DUPLICATE: "retrieves document {found} for query {query}, as line {earlier} does; a query may retrieve a "
-    "document once (duplicates 'first' drops the later ones).",
-    LineError.RANK_TAKEN: "rank {found} of query {query} is taken by line {earlier}; give each document its own.",
-}
+_NOT_A_NUMBER = "is not a number, so it has no place in an order; give every hit a score."
+_NOT_DECIMAL = "must be a decimal number, inf or -inf."
 
 
 class LineFault(NamedTuple):
-    """A line and its fault. ``line`` counts from 0, from the start of the block.
+    """A line, which counts from 0 from the start of the block, and its fault.
 
-    ``other`` is the number of columns, or the earlier line of a pair; ``found`` the wrong text, or the document of a
-    pair; ``query`` the query of the line, empty if it does not matter.
+    ``message`` ends before the ``query`` and the ``earlier`` line if the line repeats what that line has; then
+    ``advice`` follows them.
     """
 
     line: int
-    error: LineError
-    other: int = 0
-    found: bytes = b""
-    query: bytes = b""
+    message: str
+    earlier: int = -1
+    query: str = ""
+    advice: str = ""
 
     def below(self, lines: int) -> LineFault:
         """The same fault in a file that has this number of lines before the block."""
-        other = self.other + lines if self.error in _PAIRS else self.other
-        return self._replace(line=self.line + lines, other=other)
+        return self._replace(line=self.line + lines, earlier=self.earlier + lines if self.query else -1)
+
+    def __str__(self) -> str:
+        if not self.query:
+            return self.message
+        return f"{self.message} for query {self.query}, as line {self.earlier + 1} does; {self.advice}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,18 +288,22 @@ def lines_of(lines: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
 
 def _row_of(line: int, fields: list[bytes], form: LineForm, *, lenient: bool, needs_ranks: bool) -> _Row | LineFault:
     """The row of a line of a run, or its fault."""
-    if form == "msmarco":
-        if len(fields) != 3:
-            return LineFault(line, LineError.COLUMNS, len(fields))
-        rank = int(fields[2]) if _POSITIVE.fullmatch(fields[2]) and len(fields[2]) < 1000 else 0
-        return _Row(fields[1], line, 0.0, rank) if 0 < rank < _INT64 else LineFault(line, LineError.RANK, 0, fields[2])
-    if len(fields) < 6 or (len(fields) > 6 and not lenient):
-        return LineFault(line, LineError.COLUMNS, len(fields))
-    rank = _whole_number(fields[3])
-    if rank == NO_RANK and needs_ranks:
-        return LineFault(line, LineError.RANK, 0, fields[3])
+    count, is_trec = len(fields), form == "trec"
+    if (count < 6 or (count > 6 and not lenient)) if is_trec else count != 3:
+        return LineFault(line, f"has {count:,} columns; {_COLUMNS[form]}, with white space between.")
+    written = fields[3] if is_trec else fields[2]
+    if is_trec:
+        rank, is_wrong = _whole_number(written), needs_ranks and not _WHOLE.fullmatch(written)
+    else:
+        rank = int(written) if _POSITIVE.fullmatch(written) and len(written) < 1000 else 0
+        is_wrong = not 0 < rank < _INT64
+    if is_wrong:
+        return LineFault(line, f"the rank {shown(written)} must be {_RANK[form]}.")
+    if not is_trec:
+        return _Row(fields[1], line, 0.0, rank)
     if not _SCORE.fullmatch(fields[4]):
-        return LineFault(line, LineError.NAN if _NAN.fullmatch(fields[4]) else LineError.SCORE, 0, fields[4])
+        why = _NOT_A_NUMBER if _NAN.fullmatch(fields[4]) else _NOT_DECIMAL
+        return LineFault(line, f"the score {shown(fields[4])} {why}")
     return _Row(fields[2], line, float(fields[4]), rank)
 
 
@@ -335,16 +321,8 @@ def first_faults(faults: Iterable[LineFault], *more: Iterable[LineFault]) -> lis
     return sorted(chain(faults, *more))[:MOST_FAULTS]
 
 
-def add_line_faults(faults: Faults, line_faults: Sequence[LineFault], count: int, form: LineForm) -> None:
+def add_line_faults(faults: Faults, line_faults: Sequence[LineFault], count: int) -> None:
     """Adds the faults of lines of a run; ``count`` is the number of all, listed or not."""
     for fault in line_faults:
-        message = _MESSAGES[fault.error].format(
-            found=shown(fault.found),
-            query=shown(fault.query),
-            other=fault.other,
-            earlier=fault.other + 1,
-            columns=_COLUMNS[form],
-            rank=_RANKS[form],
-        )
-        faults.add(message, fault.line + 1)
+        faults.add(str(fault), fault.line + 1)
     faults.count += count - len(line_faults)

@@ -6,7 +6,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ class TrialRunner:
     def cheapest_first(self, settings: Sequence[Setting]) -> Sequence[Setting]:
         """The order in which to run ``settings``: first without a new embedding, then grouped by new embedding."""
         latency = self.measures_latency
-        self._batch = replace(self._run, settings=settings, latency=latency, keeps_models=True)
+        self._batch = self._run.of_settings(settings, latency=latency, keeps_models=True)
         if len(settings) < 2:
             return settings
 
@@ -79,13 +79,13 @@ class TrialRunner:
         """The scores and costs of one of the settings that were ordered last; None if it failed."""
         embedders = {part.embedder for part in setting.tree()}
         for embedder in self._embedders - embedders:
-            self._run.data.corpus.resources.release(embedder)
+            self._run.corpus.resources.release(embedder)
         self._embedders = embedders
         scored = score_settings(self._batch, [setting]).scored.get(setting.name)
         if scored is None:
             return None
         self.scored[setting.key] = scored
-        evaluation = scored.evaluations[str(self._run.data.metrics.primary)]
+        evaluation = scored.evaluations[str(self._run.metrics.primary)]
         values = zip(scored.query_ids, evaluation.as_list(), strict=True)
         scores = {name: value for name, value in values if value is not None}
         limits = self._options.within if self._options else {}
@@ -94,7 +94,7 @@ class TrialRunner:
 
     def _is_missing(self, stage: Stage[Any]) -> bool:
         try:
-            return stage.is_kept and stage.kept_key(self._run.data.corpus.resources.workspace) is None
+            return stage.is_kept and stage.kept_key(self._run.corpus.resources.workspace) is None
         except NotBuiltError:
             return True
 

@@ -6,7 +6,6 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,9 +45,9 @@ def search_experiment(config: ExperimentConfig, options: RunOptions) -> Report:
         raise InputError("a search chooses its settings; leave out the names, or set search to null.")
     run = Run.prepare(config, options)
     notice_unlabelled(run)
-    split = split_queries(run.data.resolved.labels.queries, config.search, config.seed, run.data.dataset.labels_file)
+    split = split_queries(run.resolved.labels.queries, config.search, config.seed, run.dataset.labels_file)
     probes = [setting_of(probe.config, entry) for probe in probes_of(config) for entry in scored(probe.config)]
-    replace(run, settings=[*run.settings, *{probe.key: probe for probe in probes}.values()]).check()
+    run.of_settings([*run.settings, *{probe.key: probe for probe in probes}.values()]).check()
     runner = TrialRunner(run)
     options.listener.notice(power_sentence(split, config.search))
     search = SearchRun(Space(config), run.settings, split, runner)
@@ -60,7 +59,7 @@ def search_experiment(config: ExperimentConfig, options: RunOptions) -> Report:
     keys = [*(trial.setting.key for trial in search.trials), *(setting.key for setting in search.failed)]
     chosen = {key: settings[key] for key in keys if key in settings}
     measures = runner.measures_latency or (config.latency is None and len(chosen) <= MOST_TIMED)
-    final = replace(run, settings=list(chosen.values()), latency=measures, keeps_models=True)
+    final = run.of_settings(list(chosen.values()), latency=measures, keeps_models=True)
     known = runner.scored if measures == runner.measures_latency else {}
     outcome = score_all(final, known, were_reported=True)
     report = report_of(final, outcome, listed)

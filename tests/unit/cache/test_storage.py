@@ -253,19 +253,6 @@ def test_a_vector_that_is_missing_is_a_key_error_and_a_new_one_replaces_the_old(
         assert cache.missing(keys_of()).shape == (0,)
 
 
-def test_of_a_batch_with_a_row_that_cannot_be_written_nothing_is(tmp_path: Path) -> None:
-    with VectorCache(tmp_path / "v.db") as cache:
-        cache._connection.execute(
-            "CREATE TRIGGER refusal BEFORE INSERT ON vectors WHEN NEW.vector = zeroblob(16) "
-            "BEGIN SELECT RAISE(FAIL, 'refused'); END"
-        )
-        with pytest.raises(WorkspaceError, match="refused"):
-            cache.write(keys_of(1, 5, 2), np.array([[1] * 4, [0] * 4, [2] * 4], dtype=np.float32))
-        assert cache.missing(keys_of(1, 5, 2)).all()
-        cache.write(keys_of(1), vectors_of(1))
-        assert np.array_equal(cache.read(keys_of(1)), vectors_of(1))
-
-
 def test_a_batch_that_finds_the_disk_full_is_not_written_at_all_and_the_cache_goes_on(tmp_path: Path) -> None:
     path, many = tmp_path / "v.db", range(1000)
     with VectorCache(path) as cache:

@@ -82,7 +82,7 @@ def found(made: Experiment, depth: int = 3, questions: list[Question] = QUESTION
     """What the retriever itself answers."""
     evaluator = Run.of(made.config())
     (setting,) = evaluator.settings
-    return setting.retriever.open(evaluator.data.corpus.context(setting)).search(questions, depth)  # type: ignore[attr-defined, no-any-return]  # a retriever
+    return setting.retriever.open(evaluator.corpus.context(setting)).search(questions, depth)  # type: ignore[attr-defined, no-any-return]  # a retriever
 
 
 def rows(candidates: Candidates) -> list[list[tuple[str, int, int]]]:

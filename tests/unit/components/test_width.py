@@ -192,9 +192,9 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     write_files(experiment.folder, {"clusters.py": EMBEDDING})
     run = Run.prepare(experiment.config())
     setting = run.settings[0]
-    stages = run.data.corpus.stages(setting)
+    stages = run.corpus.stages(setting)
     assert stages.index is not None
-    assert run.data.corpus.runner.artefact(stages.index)["vectors"] == 3_000
+    assert run.corpus.runner.artefact(stages.index)["vectors"] == 3_000
     return experiment
 
 
@@ -233,7 +233,7 @@ def test_one_search_serves_all_that_are_no_wider_and_each_that_is_has_its_own(in
     exact = [replace(one, parts=tuple(replace(part, store=ExactStore()) for part in one.parts)) for one in exact]
     of_exact = {
         width: demand
-        for (key, width), demand in Graph(run.data.corpus, exact, []).depths.items()
+        for (key, width), demand in Graph(run.corpus, exact, []).depths.items()
         if key == exact[0].ranking_key
     }
     assert of_exact == {None: Depth(90, 12)}

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from experiments import QUERIES, Experiment, write_experiment
-from ragtrial.config.settings import cutting, setting_of, settings_of, shallow
+from ragtrial.config.settings import cutting, setting_of, settings_of
 from ragtrial.errors import ConfigError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.run import Run
-from ragtrial.records import Question
 from ragtrial.report.model import Report, load_report
 from small_experiment import Outcome, ragtrial
 
@@ -71,9 +70,7 @@ def test_every_combination_is_a_setting_and_what_an_axis_does_not_reach_is_one(t
         ("hybrid-rank_constant10-size90", {"chunker.size": 90, "retrievers.hybrid.rank_constant": 10}),
         ("hybrid-rank_constant60-size90", {"chunker.size": 90, "retrievers.hybrid.rank_constant": 60}),
     ]
-    assert [warning.message for warning in warnings] == [
-        "own is not changed by chunker.size; equal settings of it are run once."
-    ]
+    assert warnings == []
 
 
 @pytest.mark.parametrize(
@@ -106,6 +103,14 @@ def test_an_axis_reaches_what_it_changes_and_all_that_is_made_of_it(
     entries = {**ENTRIES, "far": {"kind": "parent", "inputs": "hybrid", "top_k": 3}}
     config = experiment(tmp_path, retrievers=entries).config()
     assert setting_of(config, entry).is_reached(axis) is reached
+
+
+def test_a_changed_copy_of_a_config_has_settings_of_its_own(tmp_path: Path) -> None:
+    config = experiment(tmp_path, {"matrix": {"chunker.size": [60, 90]}}).config()
+    assert len(settings_of(config)[0]) == 3
+    words = config.retrievers["words"].model_copy(update={"score": True})
+    changed = config.model_copy(update={"retrievers": {"words": words}})
+    assert [setting.name for setting in settings_of(changed)[0]] == ["words-size60", "words-size90"]
 
 
 def test_equal_settings_are_one_and_that_is_said(tmp_path: Path, capsys: Capture) -> None:
@@ -350,30 +355,3 @@ def test_validate_finds_what_a_run_would_refuse(tmp_path: Path, capsys: Capture)
     assert messages == [one["message"] for one in ran.json["errors"]]
     for said in ("nowhere", "no-such-document", "gone.txt"):
         assert any(said in one["message"] + one["file"] for one in checked.json["errors"]), json.dumps(messages)
-
-
-@pytest.mark.parametrize(
-    ("hybrid", "told"),
-    [
-        ({"kind": "fusion", "inputs": ["dense", "bm25"], "candidates": 4, "top_k": 9}, "few"),
-        (
-            {"kind": "fusion", "inputs": ["dense", "bm25"], "candidates": 5, "top_k": 10},
-            "",
-        ),  # each part may have others
-        ({"kind": "mmr", "inputs": "dense", "candidates": 9, "top_k": 10}, "few"),
-        ({"kind": "mmr", "inputs": "dense", "candidates": 10, "top_k": 10}, ""),
-        ({"kind": "expand", "inputs": "dense", "templates": ["about {query}"], "candidates": 5, "top_k": 10}, ""),
-    ],
-)
-def test_a_refiner_that_looks_at_fewer_hits_than_are_scored_is_told_before_it_runs(
-    tmp_path: Path, hybrid: dict[str, Any], told: str
-) -> None:
-    retrievers = {"dense": {"kind": "dense"}, "bm25": {"kind": "bm25"}, "hybrid": hybrid}
-    config = write_experiment(tmp_path, retrievers=retrievers).config()
-    settings, _ = settings_of(config)
-    messages = [one.message for one in shallow(settings, [Question("one"), Question("two")])]
-    expected = (
-        f"hybrid: only {hybrid['candidates']} hits of each part are considered, so no query can have the "
-        f"{hybrid['top_k']} that are scored; raise candidates to {hybrid['top_k']} or more."
-    )
-    assert messages == ([expected] if told else [])

@@ -236,18 +236,6 @@ def test_what_a_swept_kind_drops_is_said_once_however_many_settings_have_it(tmp_
     ]
 
 
-def test_settings_whose_names_differ_in_nothing_but_case_are_an_error_since_files_may_not(tmp_path: Path) -> None:
-    base = BASE.replace("whole:", "Dense-size128:").replace(
-        "sentence-transformer, model: tiny", "custom, function: a:b"
-    )
-    (tmp_path / "c.yaml").write_text(f"{base}  matrix: {{chunker.size: [128]}}\n")
-    config = load_config(tmp_path / "c.yaml", ["chunker.unit=characters"])
-    with pytest.raises(
-        ConfigError, match=r"of 'dense' and 'Dense-size128' would be named 'Dense-size128', and names must"
-    ):
-        settings_of(config)
-
-
 def test_each_value_stands_where_the_sweep_has_it() -> None:
     sweep = """
 matrix:

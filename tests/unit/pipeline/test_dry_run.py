@@ -14,7 +14,7 @@ from experiments import Experiment, python, write_experiment
 from ragtrial.config.settings import settings_of
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.corpus_stages import estimated_chunks
-from ragtrial.pipeline.dry_run import DryRun, describe_change
+from ragtrial.pipeline.dry_run import DryRun
 from ragtrial.pipeline.run import Run
 from ragtrial.report.schema import ContextPart, CostsPart, LatencyPart, QueryColumns, SettingPart
 from ragtrial.views.dry_run_lines import plan_lines
@@ -223,16 +223,6 @@ def test_the_command_prints_a_line_for_each_piece_of_work_within_80_columns(
     assert len(plan_lines(plan, 160)) == len(plan.stages)
     assert not [line for line in lines if ".." in line], "reasons have lines of their own before anything is cut"
     assert "for dense, exact, hybrid, twice" in "\n".join(plan_lines(plan, 160, verbose=True))
-
-
-def test_a_change_is_told_as_it_stands_in_the_config() -> None:
-    assert describe_change("retriever.b", {"retriever.b": None}, {"retriever.b": 0.5}, "words") == (
-        "retrievers.words.b changed from null to 0.5"
-    )
-    assert describe_change("store.hnsw.ef_search", {}, {"store.hnsw.ef_search": 9}) == (
-        "store.hnsw.ef_search changed from nothing to 9"
-    )
-    assert describe_change("documents", {}, {}) == "documents changed"
 
 
 @pytest.mark.parametrize(

@@ -257,29 +257,7 @@ def test_a_newer_version_of_a_part_makes_again_what_it_made(
     assert {kind for kind, _ in experiment.stages() - stages} == made_again
 
 
-def test_only_the_chunks_of_a_changed_document_are_embedded_again(experiment: Experiment) -> None:
-    run(experiment)
-    before = experiment.embedded()
-    edit("documents/bread/rye.md", "# Rye bread", "# Rye loaf")(experiment)
-    run(experiment)
-    compared, *again = experiment.embedded()[len(before) :]
-    assert compared in before  # once, to see whether the function is still the same
-    assert again
-    assert all(text.startswith("Rye loaf ") for text in again)
-
-
 # What is finished is not made again.
-
-
-def test_the_same_experiment_again_embeds_nothing_and_finds_the_same(experiment: Experiment) -> None:
-    first = run(experiment)
-    embedded, stages = experiment.embedded(), experiment.stages()
-    second = run(experiment)
-    assert experiment.embedded() == embedded
-    assert experiment.stages() == stages
-    assert numbers(first.settings[0]) == numbers(second.settings[0])
-    assert first.settings[0].index == second.settings[0].index
-    assert first.run_id != second.run_id
 
 
 def test_a_finished_experiment_runs_again_without_loading_a_model_or_chroma(tmp_path: Path, tiny_model: Path) -> None:
@@ -300,26 +278,6 @@ def test_a_finished_experiment_runs_again_without_loading_a_model_or_chroma(tmp_
     second = load_report(other)
     assert numbers(second.settings[0]) == numbers(first.settings[0])
     assert second.settings[0].latency == first.settings[0].latency
-
-
-def test_settings_that_share_chunks_and_embeddings_make_them_once(tmp_path: Path) -> None:
-    retrievers = {
-        "few": {"kind": "dense", "top_k": 3},
-        "more": {"kind": "dense", "top_k": 5},
-        "far": {"kind": "dense", "top_k": 3, "store": {"kind": "exact", "space": "l2"}},
-        "batched": {"kind": "dense", "top_k": 3, "embedder": embedder(batch_size=2)},
-    }
-    experiment = write_experiment(tmp_path, retrievers=retrievers)
-    report = run(experiment)
-    assert len(experiment.embedded()) == len(set(experiment.embedded()))
-    kinds = [kind for kind, _ in experiment.stages()]
-    counts = {kind: kinds.count(kind) for kind in EVERYTHING}
-    assert counts == {"documents": 1, "chunks": 1, "lengths": 1, "embeddings": 1, "indexes": 2, "rankings": 2}
-    assert [setting.name for setting in report.settings] == list(retrievers)
-
-
-def embedder(**options: object) -> dict[str, object]:
-    return {"kind": "custom", "function": "embedding:embed", **options}
 
 
 # What is finished is not lost.

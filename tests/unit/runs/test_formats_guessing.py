@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files
-from forms import qrels_rows, run_rows, told
+from forms import told
 from ragtrial.dataset.qrels_text import Kind
 from ragtrial.errors import InputError, LabelsError, ReportError, RunFileError
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
-from ragtrial.runs.inputs import read_qrels, read_runs
+from ragtrial.runs.inputs import read_runs
 
 KNOWN: list[tuple[Kind, str, str, Form]] = [
     ("run", "a.txt", "q1 Q0 d1 1 0.5 tag\nq1 Q0 d2 2 0.4 tag\n", "trec"),
@@ -179,11 +179,3 @@ def test_a_form_that_is_said_is_not_guessed(tmp_path: Path) -> None:
         "'labels' is not a form of a run; it may be: trec, msmarco, csv, json, jsonl, parquet, report, rankings, "
         "results."
     )
-
-
-@pytest.mark.parametrize(("content", "by_rank"), [("q1 Q0 d1 1 0.5 t\n", False), ("q1 d1 1\n", True)])
-def test_trec_and_msmarco_text_is_read_into_memory(tmp_path: Path, content: str, by_rank: bool) -> None:
-    write_files(tmp_path, {"a.txt": content, "qrels": "q1 0 d1 2\n"})
-    (run,) = read_runs(tmp_path / "a.txt")
-    assert (run.name, run.by_rank, run_rows(run)) == ("a", by_rank, {"q1": [("d1", 1.0 if by_rank else 0.5)]})
-    assert qrels_rows(read_qrels(tmp_path / "qrels")) == {"q1": {"d1": 2}}

@@ -177,14 +177,6 @@ def test_columns_that_are_missing_or_could_be_several_are_named(
     assert str(caught.value).splitlines() == [f"the given DataFrame: {message}" for message in messages]
 
 
-def test_two_columns_of_one_name_are_refused() -> None:
-    frame = pd.DataFrame([["q", "d", 1, 2]], columns=["qid", "docid", "score", "score"])
-    with pytest.raises(RunFileError, match="the score may be any of the columns 'score', 'score'"):
-        read_runs(frame)
-    with pytest.raises(RunFileError, match="needs one column 'score', given for the score; it has 2"):
-        read_runs(frame, columns={"score": "score"})
-
-
 @pytest.mark.parametrize("maker", TABLES)
 def test_every_bad_value_of_a_run_is_told_with_its_row(maker: str) -> None:
     columns = {"qid": ["q", None, "q"], "docid": ["d", "e", None], "score": [0.5, 1.0, None]}

@@ -158,8 +158,6 @@ def without_nan(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
 @given(tables)
 def test_json_says_every_value(tmp_path_factory: pytest.TempPathFactory, columns: dict[str, list[Any]]) -> None:
     folder = tmp_path_factory.mktemp("tables")
-    write_table(folder / "a.json", columns)
-    assert json.loads((folder / "a.json").read_text(encoding="utf-8")) == without_nan(columns)
     write_table(folder / "a.jsonl.gz", columns)
     lines = gzip.decompress((folder / "a.jsonl.gz").read_bytes()).decode().split("\n")
     assert [json.loads(line) for line in lines[:-1]] == without_nan(columns)
@@ -207,23 +205,24 @@ def test_bytes_of_ids_that_are_no_utf8_are_kept_or_refused(tmp_path: Path) -> No
     columns: dict[str, Column] = {"query": ["q\udce9", "\u00e4"], "value": [1.0, 2.0]}
     write_table(tmp_path / "a.csv", columns)
     assert (tmp_path / "a.csv").read_bytes() == b"query,value\r\nq\xe9,1.0\r\n\xc3\xa4,2.0\r\n"
-    write_table(tmp_path / "a.json", columns)
-    assert [row["query"] for row in json.loads((tmp_path / "a.json").read_bytes())] == ["q\udce9", "\u00e4"]
+    write_table(tmp_path / "a.jsonl", columns)
+    lines = (tmp_path / "a.jsonl").read_bytes().splitlines()
+    assert [json.loads(line)["query"] for line in lines] == ["q\udce9", "\u00e4"]
     with pytest.raises(InputError, match=r"a\.parquet: cannot be written as Parquet: "):
         write_table(tmp_path / "a.parquet", columns)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.jsonl"]
 
 
 def test_what_no_table_can_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError) as caught:
         write_table(tmp_path / "a.xlsx", {})
     assert str(caught.value) == (
-        f"{tmp_path}/a.xlsx: ends in no form of table; it may end in .csv, .json, .jsonl, .md, .parquet."
+        f"{tmp_path}/a.xlsx: ends in no form of table; it may end in .csv, .jsonl, .md, .parquet."
     )
     with pytest.raises(InputError, match="an infinite number cannot be written as JSON; write the table as CSV"):
-        write_table(tmp_path / "a.json", {"x": [math.inf]})
+        write_table(tmp_path / "a.jsonl", {"x": [math.inf]})
     with pytest.raises(ValueError, match=r"columns of \[1, 2\] rows are in no table"):
-        write_table(tmp_path / "a.json", {"x": [1], "y": [1, 2]})
+        write_table(tmp_path / "a.jsonl", {"x": [1], "y": [1, 2]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match=r"to be written as Parquet: pip install 'ragtrial\[parquet\]'\.$"):
         write_table(tmp_path / "a.parquet", {"x": [1]})

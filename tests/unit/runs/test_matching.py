@@ -159,12 +159,12 @@ def test_ranks_of_an_ms_marco_run_are_whole_from_one_on_and_taken_once(file: Pat
     content = b"q1 d3 2\nq1 d1 2\nq1 d2 0\nq1 d4 +1\nq1 d5 1.0\nq1 Q0 d6 3\nq1 d7 02\n"
     rank = "must be a whole number from 1 on; the third column of an MS MARCO run is the rank."
     assert refusal(file, content, form="msmarco", order="rank") == [
-        "FILE:2: rank '2' of query 'q1' is taken by line 1; give each document its own.",
+        "FILE:2: has rank 2 for query 'q1', as line 1 does; give each document its own.",
         f"FILE:3: the rank '0' {rank}",
         f"FILE:4: the rank '+1' {rank}",
         f"FILE:5: the rank '1.0' {rank}",
         "FILE:6: has 4 columns; an MS MARCO run has 3: query, document, rank, with white space between.",
-        "FILE:7: rank '2' of query 'q1' is taken by line 2; give each document its own.",
+        "FILE:7: has rank 2 for query 'q1', as line 2 does; give each document its own.",
     ]
 
 

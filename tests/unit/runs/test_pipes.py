@@ -137,12 +137,3 @@ def test_labels_are_not_read_of_a_pipe(tmp_path: Path) -> None:
     with piped(tmp_path / "labels", content) as path, pytest.raises(LabelsError) as caught:
         score(path, {"1": {"d": 1.0}}, "rr")
     assert str(caught.value) == f"{path}: labels can only be read from a file: name it."
-
-
-@pytest.mark.parametrize("name", ["packed", "packed.gz", "packed.txt"])
-def test_gzip_data_are_unpacked_whatever_their_name(tmp_path: Path, name: str) -> None:
-    (tmp_path / "q").write_bytes(gzip.compress(trec_qrels(3), mtime=0))
-    (tmp_path / name).write_bytes(gzip.compress(trec_run(3), mtime=0))
-    assert outcome(score(tmp_path / "q", tmp_path / name, "rr")) == outcome(score(grades(3), scores(3), "rr"))
-    (tmp_path / name).write_bytes(gzip.compress(as_jsonl(3), mtime=0))
-    assert score(tmp_path / "q", tmp_path / name, "rr").runs[0].counts.rows == 9

@@ -118,7 +118,7 @@ def _is_unfit(name: str) -> bool:
 
 Column = Sequence[object] | npt.NDArray[Any]
 Row = Sequence[object]
-TableForm = Literal["csv", "json", "jsonl", "md", "parquet"]
+TableForm = Literal["csv", "jsonl", "md", "parquet"]
 
 _FORMS: tuple[TableForm, ...] = get_args(TableForm)
 
@@ -126,11 +126,11 @@ _FORMS: tuple[TableForm, ...] = get_args(TableForm)
 def write_table(target: Target, columns: Mapping[str, Column], *, form: TableForm | None = None) -> None:
     """Write columns of one length, row by row, in ``form``, or in the form that the name of ``target`` ends in.
 
-    Names end in .csv, .json, .jsonl, .md or .parquet; all but the last also in .gz. Standard output, ``-``, is CSV.
+    Names end in .csv, .jsonl, .md or .parquet; all but the last also in .gz. Standard output, ``-``, is CSV.
     Numbers are written in full. Texts are made harmless in CSV and Markdown (``for_csv``, ``for_markdown``), and are
-    unchanged elsewhere. None and NaN are an empty field in CSV (RFC 4180, UTF-8) and Markdown, null elsewhere. JSON is
-    a list of objects, one a line. Raises InputError for a name without a known ending and for values that JSON or
-    Parquet cannot hold, ValueError for columns of unequal length, RunError if the file cannot be written.
+    unchanged elsewhere. None and NaN are an empty field in CSV (RFC 4180, UTF-8) and Markdown, null elsewhere. Raises
+    InputError for a name without a known ending and for values that JSON or Parquet cannot hold, ValueError for columns
+    of unequal length, RunError if the file cannot be written.
     """
     chosen = form or table_form(target)
     lengths = {len(column) for column in columns.values()}
@@ -174,14 +174,6 @@ def _csv_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
         text.truncate()
 
 
-def _json_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
-    begin = "[\n"
-    for line in _jsonl_lines(names, rows):
-        yield begin + line.removesuffix("\n")
-        begin = ",\n"
-    yield "[]\n" if begin == "[\n" else "\n]\n"
-
-
 def _jsonl_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
     for row in rows:
         try:
@@ -221,7 +213,6 @@ def _write_parquet(target: Target, columns: Mapping[str, Column]) -> None:
 
 _WRITERS: dict[str, Callable[[Sequence[str], Iterable[Row]], Iterator[str]]] = {
     "csv": _csv_lines,
-    "json": _json_lines,
     "jsonl": _jsonl_lines,
     "md": _markdown_lines,
 }
