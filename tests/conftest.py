@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import logging
 import os
 import tempfile
@@ -33,6 +34,8 @@ os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib")
 CACHE = tempfile.TemporaryDirectory(prefix="ragtrial-tests-")
 """Nobody's cache, for what is run before a test; each test has its own."""
 os.environ["XDG_CACHE_HOME"] = CACHE.name
+
+gc.set_threshold(100_000, *gc.get_threshold()[1:])  # at Python's 700, a tenth of all tests is the search for garbage
 
 settings.register_profile("ragtrial", deadline=None, derandomize=True, print_blob=True, max_examples=50)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1_000)
