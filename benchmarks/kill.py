@@ -1,6 +1,7 @@
 """Kills runs at random moments of every stage, runs the same command again, and checks what was promised of that.
 
-    python benchmarks/kill.py [--kills 60] [--seed 0] [--documents 1500] [--queries 15] [--json PATH]
+    python benchmarks/kill.py [--kills 60] [--stages NAME,...] [--seed 0] [--documents 1500]
+                              [--queries 15] [--json PATH]
 
 Every kill is a SIGKILL to a run of every kind of retriever and refiner in an empty workspace, beside the report of an
 earlier run. An unkilled run is the control: it tells how long each stage takes and which numbers are right. After each
@@ -329,6 +330,7 @@ intact     earlier reports are what they were, and `latest` always names a whole
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--kills", type=int, default=60)
+    parser.add_argument("--stages", default=",".join(STAGES), help="kill in these only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--documents", type=int, default=1_500)
     parser.add_argument("--queries", type=int, default=15)
@@ -338,6 +340,7 @@ def main() -> int:
     os.environ["HF_HUB_OFFLINE"] = "1"
     import_libraries()
     drawn = random.Random(options.seed)
+    stages = options.stages.split(",")
     kills: list[Kill] = []
     start = time.monotonic()
     work = Path(tempfile.mkdtemp(prefix="ragtrial-kill-"))
@@ -345,7 +348,7 @@ def main() -> int:
     print(f"{len(control.texts):,} chunks to embed; one run takes {sum(control.seconds.values()):.1f} s and the start")
     missed = 0
     for number in range(options.kills):
-        stage = list(STAGES)[number % len(STAGES)]
+        stage = stages[number % len(stages)]
         for attempt in range(_MOST_ATTEMPTS):
             folder = work / f"kill-{number}-{attempt}"
             # The control may have been slower, on a machine that had more to do: each time sooner.

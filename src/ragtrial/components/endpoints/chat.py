@@ -15,9 +15,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.journal import append_row, read_rows
+from ragtrial.components.endpoints.bodies import answer_budget
 from ragtrial.components.endpoints.client import Client, Refusals, billed, member, named
 from ragtrial.components.endpoints.options import EndpointOptions, Price
-from ragtrial.components.endpoints.transport import answer_budget
 from ragtrial.components.tokenizers import estimated_tokens, most_tokens
 from ragtrial.engines.batching import as_they_come
 from ragtrial.errors import EndpointError, RefusedError

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
-from ragtrial.components.endpoints import transport
+from ragtrial.components.endpoints.bodies import BodyError, collected, json_value, mapped, whole_characters
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.components.endpoints.transport import BodyError, json_value, mapped, whole_characters
 from ragtrial.errors import EndpointError, RefusedError, without_secret
 
 if TYPE_CHECKING:
@@ -78,6 +77,8 @@ class Client:
     _counting: ClassVar[Lock] = Lock()
 
     def __init__(self, options: EndpointOptions, sleep: Callable[[float], None] = time.sleep) -> None:
+        from ragtrial.components.endpoints.connections import http_client
+
         self.options = options
         self._key = options.key()
         self._sleep = sleep
@@ -88,7 +89,7 @@ class Client:
         self._random = random.Random()  # noqa: S311 - jitter
         headers = {"User-Agent": "ragtrial", "Accept-Encoding": "gzip"}
         headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        self._http = transport.http_client(headers, options.concurrency)
+        self._http = http_client(headers, options.concurrency)
         self.close = weakref.finalize(self, self._http.close)
         """Closes the connections; they are also closed when nothing refers to the client any more."""
 
@@ -170,11 +171,13 @@ class Client:
 
         Raises HTTPError, and BodyError for a body of more than ``most_bytes``; the body of an error is cut.
         """
-        with transport.deadline(self.options.timeout), closing(self._http.send(request, stream=True)) as response:
+        from ragtrial.components.endpoints.connections import deadline
+
+        with deadline(self.options.timeout), closing(self._http.send(request, stream=True)) as response:
             is_whole = response.status_code == 200
             most = most_bytes if is_whole else _ERROR_BYTES
             encoding = response.headers.get("content-encoding", "").strip().lower()
-            content = transport.collected(response.iter_raw(), encoding, most, is_whole=is_whole)
+            content = collected(response.iter_raw(), encoding, most, is_whole=is_whole)
             return response.status_code, response.headers, content
 
     def _cleaned(self, answer: Any) -> Any:
