@@ -171,11 +171,17 @@ UNANSWERABLE = "unanswerable"
 class ReportWarning:
     """Something that does not stop a run but that its reader should know.
 
-    ``code`` is stable, for programs; docs/warnings.md has all codes.
+    ``code`` is stable, for programs; docs/warnings.md has all codes. Those that may change a verdict are shown first.
     """
 
     code: str
     message: str
+    may_change_verdict: bool = False
+
+    @classmethod
+    def of_verdict(cls, code: str, message: str) -> ReportWarning:
+        """A warning that may change a verdict."""
+        return cls(code, message, may_change_verdict=True)
 
 
 @dataclass(frozen=True, slots=True)

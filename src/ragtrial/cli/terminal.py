@@ -226,7 +226,7 @@ class Terminal:
             return
         write(f"\n{counted(len(warnings), 'warning')}:", sys.stderr)
         kinds: dict[str, list[str]] = {}
-        for warning in sorted(warnings, key=lambda warning: warning.code not in _OF_VERDICTS):
+        for warning in sorted(warnings, key=lambda warning: not warning.may_change_verdict):
             kinds.setdefault(warning.code, []).append(warning.message)
         for code, (message, *others) in kinds.items():
             more = f" ({len(others):,} more {code}: --json shows all)" if others else ""
@@ -271,18 +271,6 @@ def python_listener(*, shows: bool | None) -> Listener:
 def _shown_progress(*, no_color: bool) -> Progress:
     is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     return BarProgress(no_color=no_color) if is_terminal else LineProgress()
-
-
-_OF_VERDICTS = {
-    "chunk-labels", "common-queries", "drafted-questions", "dropped-options", "few-judged", "few-people",
-    "few-queries-match",
-    "files-missing", "held-out", "index-loss", "index-not-used", "judge-alone", "limit", "many-pairs",
-    "no-documents-match",
-    "no-passage", "not-ranked", "nothing-found", "other-documents", "queries-left-out", "queries-not-in-run",
-    "queries-not-retrieved", "skewed-differences", "slice-contradicts", "ties", "too-long", "unknown-documents",
-    "wrong-space",
-}  # fmt: skip
-"""Kinds of warnings that may change a verdict."""
 
 
 class _Stages(threading.local):

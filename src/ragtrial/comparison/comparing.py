@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -166,7 +166,7 @@ def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Com
         metrics=list(inputs.metrics),
         settings=list(inputs.names),
         queries=len(inputs.queries),
-        warnings=[WarningPart(code=warning.code, message=warning.message) for warning in warnings],
+        warnings=[WarningPart(**asdict(warning)) for warning in warnings],
     )
 
 

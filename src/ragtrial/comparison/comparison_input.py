@@ -271,7 +271,7 @@ def _unseen(
                 f"{entry.name}: compared on the {len(queries):,} queries that the search held out; by the others it "
                 "chose these settings, so that no test on them is valid."
             )
-            warnings.append(ReportWarning("held-out", message))
+            warnings.append(ReportWarning.of_verdict("held-out", message))
     if not queries:
         raise ComparisonError("no query is left that none of the searches has chosen settings by.")
     return queries, warnings
@@ -311,7 +311,7 @@ def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]
     for entry in entries:
         for warning in entry.report.warnings:
             if warning.code in _TAKEN_OVER:
-                yield ReportWarning(warning.code, warning.message)
+                yield ReportWarning(**dict(warning))
         for failure in entry.report.failures:
             message = f"{entry.name}: {failure.name} failed when it was run, and is not compared."
             yield ReportWarning("setting-failed", message)
@@ -329,7 +329,7 @@ def _left_out(inputs: ComparisonInput, known: npt.NDArray[np.bool_]) -> Iterator
             is_failed = all(setting.part.per_query.skipped[row] for row in rows)
             why = "could not be answered" if is_failed else f"without {inputs.primary}"
             names = listed([repr(inputs.queries[row].id) for row in rows], 3)
-            yield ReportWarning(
+            yield ReportWarning.of_verdict(
                 "queries-left-out",
                 f"{setting.name}: queries {why}, left out of every comparison with it: {len(rows):,} of "
                 f"{int(anywhere.sum()):,} ({names}). They may be the harder ones.",

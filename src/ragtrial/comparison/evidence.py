@@ -154,7 +154,7 @@ def cautions_of(parts: Sequence[ComparisonPart], baseline: str | None) -> Iterat
     skewed = [part for part in claims if part.caution == "skewed"]
     if skewed:
         skewed.sort(key=lambda part: -abs(part.skewness or 0.0))
-        yield ReportWarning(
+        yield ReportWarning.of_verdict(
             "skewed-differences",
             "a few queries make most of the difference, so these verdicts are less certain than stated: "
             f"{listed(map(_skewness, skewed), _MOST_NAMED)}. Look at these queries (--queries), or add questions.",
@@ -162,7 +162,7 @@ def cautions_of(parts: Sequence[ComparisonPart], baseline: str | None) -> Iterat
     queries = max((part.n for part in parts), default=0)
     if baseline is None and len(parts) >= MANY_PAIRS and queries <= FEW_QUERIES:
         settings = len({name for part in parts for name in (part.baseline, part.setting)})
-        yield ReportWarning(
+        yield ReportWarning.of_verdict(
             "many-pairs",
             f"intervals of all {len(parts):,} pairs are wide with {queries} questions, and all of them may hold in "
             "fewer than 95% of cases. Compare with a baseline (--baseline NAME): "

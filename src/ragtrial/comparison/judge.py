@@ -334,7 +334,7 @@ def _about_people(
 ) -> Iterator[ReportWarning]:
     """Warnings about people's side."""
     if not people:
-        yield ReportWarning(
+        yield ReportWarning.of_verdict(
             "judge-alone",
             "people judged no question, so there is no verdict: a judge may favour a setting, and its grades cannot "
             "show that. Next: ragtrial pool REPORT --random-queries 40.",
@@ -360,7 +360,7 @@ def _about_people(
             "the judge's grades count there.",
         )
     if len(people) < LEAST_PEOPLE:
-        yield ReportWarning(
+        yield ReportWarning.of_verdict(
             "few-people",
             f"people judged only {counted(len(people), 'question')}; the intervals were validated from {LEAST_PEOPLE} "
             "questions on.",

@@ -228,7 +228,7 @@ def common_queries(
     if faults:
         count = counted(len(shared), "query that is", "queries that are")
         said = f"compared over the {count} the same everywhere. Left out: {' '.join(faults)}"
-        warnings.append(ReportWarning("common-queries", said))
+        warnings.append(ReportWarning.of_verdict("common-queries", said))
     # `score` knows no texts of questions: each query is taken from the first report that does
     texts = {query.id: query for entry in reversed(entries) for query in entry.report.queries if query.text}
     queries = tuple(texts.get(query.id, query) for query in first.report.queries if query.id in shared)
@@ -380,4 +380,5 @@ def _document_warnings(entries: Sequence[ComparedReport]) -> Iterator[ReportWarn
             code = "documents-unknown" if None in searched else "other-documents"
             are = "are not known to be" if None in searched else "are not"
             both = f"{first.name} and {other.name}"
-            yield ReportWarning(code, f"the documents of {both} {are} the same: differences may come from these.")
+            message = f"the documents of {both} {are} the same: differences may come from these."
+            yield ReportWarning(code, message, may_change_verdict=None not in searched)

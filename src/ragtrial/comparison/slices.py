@@ -158,6 +158,7 @@ def _warning(part: SlicePart, whole: tuple[float, float] | None) -> WarningPart:
     ends = signed_interval(part.ci, part.n, " to ")
     return WarningPart(
         code="slice-contradicts",
+        may_change_verdict=True,
         message=f"{part.setting} is {overall} than {part.baseline} over all queries, and {here} over the {part.n:,} of "
         f"{part.slicing} {part.name}: {signed(part.difference, part.n)}, {ends}.",
     )

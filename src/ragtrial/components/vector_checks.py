@@ -79,7 +79,7 @@ def _space_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
     """
     trained_for = embedder.similarity()
     if embedder.normalize and trained_for in ("ip", "l2"):
-        yield ReportWarning(
+        yield ReportWarning.of_verdict(
             "wrong-space",
             f"{name}: the model says that it was trained for {_SPOKEN[trained_for]}, and `normalize: true` takes from "
             f"its vectors the lengths that this needs. Set embedder.normalize: false and store.space: {trained_for}.",

@@ -263,7 +263,7 @@ def too_long_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> I
     """A warning for each kind of text that the model of ``setting`` does not read to the end."""
     for what, count in too_long.items():
         if count:
-            yield ReportWarning(
+            yield ReportWarning.of_verdict(
                 "too-long",
                 f"{setting.name}: {count:,} {what} are longer than the {setting.embedder.max_tokens()} tokens that the "
                 "model reads; the rest of each is ignored. Use smaller chunks, or a model that reads more.",

@@ -193,7 +193,7 @@ class KindChange:
             f"{name}.kind: {self.after} has no {listed(self.dropped)}; the values for kind: {self.before} are left out "
             "there."
         )
-        return ReportWarning("dropped-options", message)
+        return ReportWarning.of_verdict("dropped-options", message)
 
     def refusal(self, advice: str) -> str:
         """Why an option that means one thing to the old kind and another to the new one cannot be kept."""

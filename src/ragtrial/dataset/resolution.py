@@ -154,7 +154,8 @@ class _Resolver:
         """One warning of each kind: its first sentences, and the count of the others."""
         for code, messages in self._noticed.items():
             left = self._counts[code] - len(messages)
-            yield ReportWarning(code, " ".join([*messages, *([f"And {left:,} more."] if left else [])]))
+            message = " ".join([*messages, *([f"And {left:,} more."] if left else [])])
+            yield ReportWarning(code, message, may_change_verdict=code == "unknown-documents")
 
     def _refuse(
         self, message: str, lost: PassageQuery | None = None, judged: tuple[str, str] = ("", "")
@@ -318,7 +319,7 @@ def drafted_share(tags: Sequence[Collection[str]]) -> ReportWarning | None:
     if not drafted:
         return None
     reviewed, verb = sum(NOT_REVIEWED not in own for own in drafted), "was" if len(drafted) == 1 else "were"
-    return ReportWarning(
+    return ReportWarning.of_verdict(
         "drafted-questions",
         f"{len(drafted):,} of {counted(len(tags), 'question')} {verb} drafted by a model; people reviewed {reviewed:,} "
         f"of these ({reviewed / len(drafted):.0%}). Questions made from passages share their words, which favours "

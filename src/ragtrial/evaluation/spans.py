@@ -295,4 +295,4 @@ def whole_warnings(labels: SpanLabels) -> list[ReportWarning]:
         f"labels of a grade above 0 without a quote: {labels.whole:,}. Under unit: span their passage is the whole "
         "document, of which the share span_coverage must be retrieved. Add quotes, or use unit: document."
     )
-    return [ReportWarning("no-passage", message)]
+    return [ReportWarning.of_verdict("no-passage", message)]

@@ -231,10 +231,10 @@ def audit_warnings(
         more = f"its standard error, {error:.4f}" if error < _MOVED else f"{_MOVED}"
         moved = f"the index moves {primary} by {-lost:+.4f} against exact search over the same vectors"
         message = f"{name}: {moved}, which is more than {more}. {searched.advice_for_low_recall}"
-        yield ReportWarning("index-loss", message)
+        yield ReportWarning.of_verdict("index-loss", message)
     if part.used is False:
         message = f"searches do not use the index, so they are exact: {part.use}"
-        yield ReportWarning("index-not-used", f"{name}: {message} {searched.advice_for_unused}")
+        yield ReportWarning.of_verdict("index-not-used", f"{name}: {message} {searched.advice_for_unused}")
     if part.short_queries:
         short = f"{part.short_queries:,} queries got fewer hits than were asked for, although exact search finds more"
         yield ReportWarning(

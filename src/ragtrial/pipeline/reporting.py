@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Literal
@@ -80,7 +80,7 @@ def build_report(
         prompt=labels.prompt,
         queries=queries,
         settings=settings,
-        warnings=[schema.WarningPart(code=one.code, message=one.message) for one in dict.fromkeys(reported)],
+        warnings=[schema.WarningPart(**asdict(warning)) for warning in dict.fromkeys(reported)],
         environment=environment(packages),
         **fields,
     )
@@ -115,7 +115,7 @@ def judged_warnings(scored: Mapping[str, GradedRankings], k: int | None) -> Iter
     few = [name for name, share in shares.items() if share < _FEW_JUDGED]
     if few:
         lowest = min(shares, key=lambda name: shares[name])
-        yield ReportWarning(
+        yield ReportWarning.of_verdict(
             "few-judged",
             f"less than half of the first {k} hits are judged in {len(few)} of {len(shares)} settings ({lowest}: "
             f"{shares[lowest]:.0%}); the others count as wrong. Few passages per question leave most hits unjudged; "
@@ -132,7 +132,7 @@ def chunk_label_warnings(scored: Mapping[str, GradedRankings]) -> Iterator[Repor
     if count > _MANY_CHUNKS * are_chunks.shape[-1]:
         favoured = list(known)[int(are_chunks.sum(axis=1).argmax())]
         passages = f"{count:,} of {counted(are_chunks.shape[1], 'labelled passage')} {'is' if count == 1 else 'are'}"
-        yield ReportWarning(
+        yield ReportWarning.of_verdict(
             "chunk-labels",
             f"{passages} exactly a chunk of some settings ({favoured}), not of all, which favours these. If they are "
             "whole hits of a search, name the passage in each that answers.",
@@ -150,7 +150,7 @@ def tie_warnings(
         order = "the last by id counts first, as in trec_eval" if ties == "trec" else "the first by id counts first"
         advice = "" if ties == "trec" else "; trec_eval and leaderboards put the last first (evaluators.ties: trec)"
         others = f", and that of {counted(len(ranges) - 1, 'other setting')}" if len(ranges) > 1 else ""
-        yield ReportWarning(
+        yield ReportWarning.of_verdict(
             "ties",
             f"documents with equal scores: their order moves {primary} of {name} between {low:.4f} and {high:.4f}"
             f"{others}; {order}{advice}.",
@@ -178,7 +178,7 @@ def setting_warnings(scored: ScoredSetting, primary: str) -> Iterator[ReportWarn
     short = int(((graded.lengths < top_k) & ~skipped).sum())
     if graded.lengths.size and not graded.lengths.any() and not skipped.any():
         message = f"found nothing for any of the {len(graded):,} queries; look at what it searches."
-        yield ReportWarning("nothing-found", f"{name}: {message}")
+        yield ReportWarning.of_verdict("nothing-found", f"{name}: {message}")
     elif short and len(chunks if unit == "span" and result.are_all else chunks.library) >= top_k:
         looked_at = setting.depth_of_parts
         advice = f" Only {looked_at} hits of each part are looked at: raise candidates to {top_k} or more."

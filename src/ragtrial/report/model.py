@@ -394,7 +394,7 @@ def _with_warning(report: Report, folder: Path) -> Report:
         f"{counted(len(missing), 'file')} of {folder} {'is' if len(missing) == 1 else 'are'} missing: "
         f"{listed(missing, 3)}. Parts that need them are left out or are an error; run the experiment again."
     )
-    warning = WarningPart(code="files-missing", message=message)
+    warning = WarningPart(code="files-missing", message=message, may_change_verdict=True)
     return report.model_copy(update={"warnings": [*report.warnings, warning]})
 
 

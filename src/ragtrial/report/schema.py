@@ -335,6 +335,7 @@ class WarningPart(Part):
 
     code: str
     message: str
+    may_change_verdict: bool = False
 
 
 class FailurePart(Part):

@@ -95,7 +95,8 @@ def _left_out(
          "are in the report and no more in the labels"),
     ):  # fmt: skip
         if left:
-            yield ReportWarning(code, f"{len(left):,} queries {why}: {listed(left, 5)}. They were left out.")
+            message = f"{len(left):,} queries {why}: {listed(left, 5)}. They were left out."
+            yield ReportWarning(code, message, may_change_verdict=code == "not-ranked")
 
 
 def _query(part: QueryPart) -> Query:

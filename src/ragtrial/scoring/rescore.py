@@ -221,7 +221,7 @@ class _Rescoring:
             raise LabelsError(Fault(self.chosen.file, message=f"{message} {which}"))
         if strange:
             unchecked = "They count as not found; whether they exist was not checked (--config CONFIG does)."
-            self.warnings.append(ReportWarning("unknown-documents", f"{message} {unchecked}"))
+            self.warnings.append(ReportWarning.of_verdict("unknown-documents", f"{message} {unchecked}"))
         return NamedDocuments([*names, *strange])
 
     @cached_property
@@ -290,7 +290,7 @@ class _Rescoring:
         left_out = _OF_LABELS if all(stored.is_all for stored in self.stored) else _OF_LABELS | _OF_QUERIES
         for warning in self.report.warnings:
             if warning.code not in left_out:
-                yield ReportWarning(warning.code, warning.message)
+                yield ReportWarning(**dict(warning))
         if any(setting.audit for setting in self.report.settings):
             yield ReportWarning(
                 "audit-of-parent",

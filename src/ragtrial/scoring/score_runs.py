@@ -68,7 +68,7 @@ def _warnings(name: str, hits: RunHits, qrels: Qrels, counts: RunCounts) -> Iter
             f"({first!r} first); the scores were followed.",
         )
     if counts.ties_that_matter:
-        yield ReportWarning(
+        yield ReportWarning.of_verdict(
             "ties",
             f"{name}: queries with equal scores of documents that are judged unlike: {counts.ties_that_matter:,}; "
             f"their order may change values ({counts.tied:,} have equal scores at all); --ties shows by how much.",
@@ -83,7 +83,7 @@ def _warnings(name: str, hits: RunHits, qrels: Qrels, counts: RunCounts) -> Iter
 def mismatch_warnings(run: str, counts: RunCounts, judged: Collection[str]) -> Iterator[ReportWarning]:
     """Warnings about queries that only one of the two has; ``judged`` has the ids of the qrels."""
     if counts.missing:
-        yield ReportWarning(
+        yield ReportWarning.of_verdict(
             "queries-not-retrieved",
             f"{run}: {counts.missing:,} of {counts.judged:,} judged queries are missing in the run; they score 0 and "
             f"are counted: {_some(counts.missing_names, counts.missing)}.",
@@ -97,7 +97,7 @@ def mismatch_warnings(run: str, counts: RunCounts, judged: Collection[str]) -> I
     both, in_run = counts.retrieved, counts.retrieved + counts.unknown
     if 2 * both < max(counts.judged, in_run) and min(counts.judged, in_run):
         guess = guessed_reason(judged, counts.unknown_names)
-        yield ReportWarning(
+        yield ReportWarning.of_verdict(
             "few-queries-match",
             f"{run}: FEWER THAN HALF OF THE QUERIES MATCH: {counts.judged:,} are judged, {in_run:,} are in the run, "
             f"{both:,} in both. {guess or 'Do the two belong together?'}",
@@ -107,7 +107,7 @@ def mismatch_warnings(run: str, counts: RunCounts, judged: Collection[str]) -> I
 def document_warning(run: str, judged: Collection[str], found: Sequence[str]) -> ReportWarning:
     """A warning if no hit of a run is judged; ``found`` has some of its documents."""
     names = f"The run has {listed(found, 3)}; the qrels have {listed(islice(judged, 3), 3)}."
-    return ReportWarning(
+    return ReportWarning.of_verdict(
         "no-documents-match",
         f"{run}: NOT ONE HIT IS JUDGED: no document of the run is in the qrels of its query, so all is 0. "
         f"{guessed_reason(judged, found) or names}",
@@ -350,11 +350,6 @@ class Scoring:
             columns["metric"] += metrics * len(run.queries)
             columns["value"] += [value for row in values for value in row]
         return columns
-
-    def mean_table(self) -> Mapping[str, Sequence[Any]]:
-        """One row per run and metric, as columns: ``setting``, ``metric``, ``mean``, ``n``."""
-        rows = [(run.name, name, mean.mean, mean.n) for run in self.runs for name, mean in run.scores.items()]
-        return dict(zip(("setting", "metric", "mean", "n"), zip(*rows, strict=True), strict=True))
 
     def as_json(self, *, per_query: bool = False) -> dict[str, Any]:
         """The scores as JSON values: ``{"runs": [{"name", "scores": {metric: {"mean", "n"}}, ...}]}``."""

@@ -70,7 +70,7 @@ class RunFileRetriever(Retriever):
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         if facts.get("missing"):
             message = f"{setting}: {facts['missing']:,} labelled queries are not in {Path(self.path).name}"
-            yield ReportWarning("queries-not-in-run", f"{message} ({facts['first_missing']}); they score 0.")
+            yield ReportWarning.of_verdict("queries-not-in-run", f"{message} ({facts['first_missing']}); they score 0.")
         if facts.get("duplicates"):
             message = f"{setting}: {facts['duplicates']:,} hits name a document that stands higher in the same ranking"
             yield ReportWarning("duplicate-hits", f"{message}; the first counts.")

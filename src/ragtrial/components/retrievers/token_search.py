@@ -115,7 +115,7 @@ class MatchingModel(TokenModel):
         for message in ModelLayout(self.folder).unused_prompts(self.model):
             yield ReportWarning("prompts-not-used", message)
         if facts.get("texts_too_long"):
-            yield ReportWarning(
+            yield ReportWarning.of_verdict(
                 "too-long",
                 f"{setting}: {facts['texts_too_long']:,} of {facts['texts']:,} texts are longer than the "
                 f"{facts['max_length']:,} tokens that the model reads; the rest of each is ignored. Use smaller "
