@@ -53,13 +53,6 @@ def test_init_gives_an_experiment_that_validates_and_runs_as_it_is(tmp_path: Pat
     assert (prompts.json[0]["setting"], prompts.json[0]["query"]) == ("dense", "q1")
 
 
-def test_the_larger_example_is_the_sample_and_runs(tmp_path: Path, capsys: Capture) -> None:
-    succeeded(capsys, "init", "big", "--example", "support")
-    assert len(list((tmp_path / "big" / "documents").rglob("*.md"))) == 118
-    checked = succeeded(capsys, "validate", "big")
-    assert "queries    62 with" in checked.out
-
-
 def test_init_with_own_documents_and_questions_runs_as_it_is(tmp_path: Path, capsys: Capture) -> None:
     write_files(
         tmp_path,

@@ -140,8 +140,6 @@ CASES = [
     Wrong("chunks into no folder", "nowhere/x.jsonl", "there is no folder nowhere; make it, or name another place.",
           command=(*CHUNKS, "-o", "nowhere/x.jsonl")),
     Wrong("init with labels alone", "--labels", "needs --corpus.", command=("init", "new", "--labels", "x.csv")),
-    Wrong("init with two corpora", "--example", "leave out --corpus.",
-          command=("init", "new", "--corpus", "documents", "--example", "support")),
     Wrong("init with no corpus", "nowhere", "--corpus names the documents.",
           command=("init", "new", "--corpus", "nowhere")),
     Wrong("init without its labels", "x.csv", "there is no such file.",

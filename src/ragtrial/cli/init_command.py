@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import click
 
-from ragtrial.cli.demo_command import sample_files
 from ragtrial.cli.labels_command import EMPTY, check_corpus, documents_of, write_converted
 from ragtrial.cli.options import CONFIG_NAME, argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal, save
@@ -33,7 +32,6 @@ folder:
 This replaces prompt_queries.json. With `--fuzzy 0.9` it also takes text that is at least 90% alike.
 
 {page}"""
-_LISTED = 20
 _DOCUMENTS = ("account", "payment", "returns", "setup", "shipping", "warranty")
 
 
@@ -42,7 +40,6 @@ def command(
     terminal: Terminal,
     *,
     folder: Path = argument("[FOLDER]", default=".", type=click.Path(file_okay=False, path_type=Path)),
-    example: Literal["support"] | None = option("Write a larger example: `support` has 118 documents.", "NAME"),
     corpus: str | None = option("Start with your documents: a folder, or a corpus.jsonl.", "PATH"),
     labels: str | None = option("With --corpus: your questions, in any format of `labels convert`.", "FILE"),
     empty: Literal["unlabelled", "unanswerable"] = EMPTY,
@@ -53,14 +50,13 @@ def command(
     FOLDER gets ten labelled questions and six documents. Nothing is overwritten.
     --corpus uses your documents, --labels your questions and answers.
     """
-    if other is not None and (corpus or labels or example):
-        raise click.UsageError("--from names documents and labels itself; leave out --corpus, --labels and --example.")
-    if (corpus is None and labels is not None) or (corpus is not None and example is not None):
-        message = "--example brings its own documents; leave out --corpus." if corpus else "--labels needs --corpus."
-        raise click.UsageError(message)
+    if other is not None and (corpus or labels):
+        raise click.UsageError("--from names documents and labels itself; leave out --corpus and --labels.")
+    if corpus is None and labels is not None:
+        raise click.UsageError("--labels needs --corpus.")
     root = None if corpus is None else check_corpus(corpus)
     start = translated(other, folder) if other else (_START / CONFIG_NAME).read_text("utf-8")
-    files = {CONFIG_NAME: start, **({} if corpus or other else _support() if example else _small())}
+    files = {CONFIG_NAME: start, **({} if corpus or other else _small())}
     names = [*files, *([_LABELS] if labels else ())]
     if there := [folder / name for name in (*names, _NOT_FOUND) if (folder / name).exists()]:
         again = f" {folder / _NOT_FOUND} says how to read corrected answers." if folder / _NOT_FOUND in there else ""
@@ -72,12 +68,7 @@ def command(
         files[CONFIG_NAME] = _own_config(folder, root, converted)
     for name, text in files.items():
         save(folder / name, text)
-    if len(files) < _LISTED:
-        lines = [Line(f"wrote {folder / name}") for name in files]
-    else:
-        lines = [Line(f"wrote {folder / name}") for name in (CONFIG_NAME, _LABELS)]
-        documents = sum(name.startswith("documents/") for name in files)
-        lines.append(Line(f"wrote {folder / 'documents'}: {documents} documents"))
+    lines = [Line(f"wrote {folder / name}") for name in files]
     if lost:
         names.append(_NOT_FOUND)
         were = "answer was" if lost == 1 else "answers were"
@@ -139,8 +130,3 @@ def _own_labels(
 def _small() -> dict[str, str]:
     names = (_LABELS, *(f"documents/{name}.md" for name in _DOCUMENTS))
     return {name: (_START / name).read_text("utf-8") for name in names}
-
-
-def _support() -> dict[str, str]:
-    texts = (".md", ".json", ".txt")
-    return {name: content.decode("utf-8") for name, content in sample_files() if name.endswith(texts)}

@@ -48,10 +48,12 @@ def command(
     options = pooling.PoolOptions(
         budget=budget or _BUDGET, depth=depth, seed=seed, repeats=repeat, labels=labels, config=config
     )
-    if random_queries is None:
-        pool = pooling.pool_of(inputs, options, terminal.progress())
-    else:
-        pool = pooling.random_pool_of(inputs, random_queries, options, terminal.progress())
+    progress = terminal.progress()
+    pool = (
+        pooling.random_pool_of(inputs, random_queries, options, progress)
+        if random_queries
+        else pooling.pool_of(inputs, options, progress)
+    )
     worklist, unjudged = pool.worklist, counted(pool.unjudged, "unjudged hit")
     worklists.write_worklist(worklist, output, force=force)
     queries = counted(len({item.query for item in worklist.items}), "query", "queries")
@@ -60,22 +62,8 @@ def command(
     else:
         how = f"{pool.new:,} of {unjudged} among the first {pool.depth} were chosen, where the settings disagree most"
     label = f"ragtrial label {quote(str(output))}{label_target.label_options(worklist, output)}"
-    return Answer(
-        {
-            "wrote": [str(output)],
-            "labels": worklist.labels,
-            "drawn": worklist.drawn,
-            "metric": worklist.metric,
-            "depth": pool.depth,
-            "unjudged": pool.unjudged,
-            "items": len(worklist.items),
-            "new": pool.new,
-            "repeated": pool.repeated,
-        },
-        [
-            f"{output}: {counted(len(worklist.items), 'text')} of {queries}, {pool.repeated:,} already judged",
-            how,
-            f"labels go to {worklist.labels}; next: {label}",
-        ],
-        inputs.warnings,
-    )
+    content = {"wrote": [str(output)], **{name: getattr(worklist, name) for name in ("labels", "drawn", "metric")}}
+    content |= {name: getattr(pool, name) for name in ("depth", "unjudged", "new", "repeated")}
+    texts = f"{output}: {counted(len(worklist.items), 'text')} of {queries}, {pool.repeated:,} already judged"
+    lines = [texts, how, f"labels go to {worklist.labels}; next: {label}"]
+    return Answer({**content, "items": len(worklist.items)}, lines, inputs.warnings)

@@ -36,6 +36,12 @@ class _Rules:
     trec_compat: bool = option("Order, ties, topics and negative grades as trec_eval has them.")
     ties: bool = option("Show what the order of equal scores could change.")
 
+    def protocol(self, metrics: str | None) -> score_runs.Protocol:
+        """With the metrics that were named, or the usual ones. Raises MetricError for other names."""
+        names = score_runs.STANDARD_METRICS if metrics is None else metrics
+        parsed = tuple(known_metrics.parse_metrics(names, trec=self.trec_compat))
+        return score_runs.Protocol(parsed, **{**vars(self), "no_relevant": self.no_relevant or "skip"})
+
 
 @declare("score")
 def command(
@@ -46,7 +52,6 @@ def command(
     labels: str | None = option("Judgments are in this file; all of the others are runs.", "FILE"),
     rules: _Rules,
     per_query: str | None = option("Write every query's values: .csv .jsonl .parquet .md, or -.", "FILE"),
-    table: str | None = option("Write the means: .csv .jsonl .parquet .md.", "FILE"),
     output: str | None = option("Make a report of it, a new folder that `show` reads.", "REPORT", flags="-o --output"),
     qrels_format: _QrelsForm | None = option("The format of the qrels, if it is not detected."),
     run_format: _RunForm | None = option("The format of the runs, if it is not detected.", flags="--format"),
@@ -64,35 +69,27 @@ def command(
         ([qrels, *runs].count("-") > 1, "standard input can be read once; only one file may be `-`."),
         (rules.trec_compat and rules.no_relevant == "skip",
          "--trec-compat counts every query; it cannot be with --no-relevant skip."),
-        ("-" in (table, output), "--table and --output are files; --json prints the scores for programs."),
+        (output == "-", "--output is a folder; --json prints the scores for programs."),
     ):  # fmt: skip
         if is_wrong:
             raise click.UsageError(why)
-    names = score_runs.STANDARD_METRICS if metrics is None else metrics
-    parsed = tuple(known_metrics.parse_metrics(names, trec=rules.trec_compat))
-    protocol = score_runs.Protocol(parsed, **{**vars(rules), "no_relevant": rules.no_relevant or "skip"})
+    protocol = rules.protocol(metrics)
     given = inputs.RunInput(
-        qrels,
-        runs,
-        qrels_form=qrels_format,
-        run_form=run_format,
+        qrels, runs, qrels_form=qrels_format, run_form=run_format,
         qrels_columns=_columns("--qrels-columns", qrels_columns, "grade"),
         run_columns=_columns("--columns", columns, "score"),
-    )
-    for target in (per_query, table):
-        if target not in (None, "-"):
-            writing.table_form(target)
-            streams.check_folder(target)
+    )  # fmt: skip
+    if per_query not in (None, "-"):
+        writing.table_form(per_query)
+        streams.check_folder(per_query)
     if output:
         from ragtrial.scoring import as_report  # scores do without pydantic, which this needs
 
         as_report.check_target(Path(output), given)
     scoring = score_runs.score_given(given, protocol)
-    with contextlib.redirect_stdout(terminal.out):
-        if per_query and not (per_query == "-" and terminal.as_json):
+    if per_query and not (per_query == "-" and terminal.as_json):
+        with contextlib.redirect_stdout(terminal.out):
             writing.write_table(per_query, scoring.long_table())
-        if table:
-            writing.write_table(table, scoring.mean_table())
     folder = as_report.write_score_report(scoring, output).folder if output else None
     blocks = [] if per_query == "-" else _blocks(terminal, scoring)
     if folder and blocks:

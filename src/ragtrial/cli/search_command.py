@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import click
@@ -20,7 +20,6 @@ from ragtrial.config.settings import chosen_settings, settings_of
 from ragtrial.dataset import locating
 from ragtrial.errors import InputError, RagtrialError, counted, listed
 from ragtrial.labelling import edits, label_files
-from ragtrial.progress import Silent, stage
 from ragtrial.records import FoundText
 from ragtrial.views import texts
 
@@ -99,67 +98,40 @@ def _config_and_text(words: Sequence[str]) -> tuple[str, str]:
     return config, words[-1]
 
 
-class _Background(Silent):
-    """Work that someone waits for later; it ends at its next step once it is ``stopped``."""
-
-    stopped = False
-
-    def advance(self, count: int) -> None:
-        if self.stopped:
-            raise KeyboardInterrupt
-
-
 def _graded_by_key(
     terminal: Terminal, experiment: ExperimentConfig, sheet: edits.AnswerSheet, only: str | None, top: int
 ) -> tuple[list[FoundText], dict[int, int], dict[int, str]]:
-    """All hits that were shown, and their grades and passages by number; hits by words are shown at once.
-
-    Models work in the background meanwhile, and their hits follow as soon as they are there.
-    """
+    """All hits that were shown, and their grades and passages by number: hits by words first, for they come at once."""
     settings, shown = chosen_settings(settings_of(experiment)[0], only and [only]), list[FoundText]()
-    later = [setting.name for setting in settings if setting.needs_model]
-    first = [setting.name for setting in settings if not setting.needs_model] or later
-    found = experiments.search_settings(experiment, sheet.text, first, progress=terminal.progress())
-    background, pool = _Background(), ThreadPoolExecutor(1)
-    rest = later if first is not later else []
+    needs_model = attrgetter("needs_model")
 
-    def search_rest() -> dict[str, list[FoundText]] | Exception:
-        try:
-            return experiments.search_settings(experiment, sheet.text, rest, progress=background)
-        except (RagtrialError, ImportError) as error:  # grades of the others are kept
-            return error
-
-    work = pool.submit(search_rest)
-
-    def following() -> FoundText | None:
-        """The next hit to grade; None if there are no more."""
-        hits = [] if work.done() else edits.further(shown, found, sheet.form, top)
-        if not hits:
-            with stage(terminal.progress(), f"hits of {listed(rest)}") if rest and not work.done() else nullcontext():
-                others = work.result()
-            known = found if isinstance(others, Exception) else found | others
-            hits = edits.further(shown, known, sheet.form, top)
-            if known is found and not hits:
-                terminal.note(f"There are no hits of {listed(rest)}: {others}")
-        return next((sheet.graded([edits.Item(hit)])[0].hit for hit in hits), None)
+    def hits() -> Iterator[FoundText]:
+        found: dict[str, list[FoundText]] = {}
+        for _, group in groupby(sorted(settings, key=needs_model), needs_model):
+            names = [setting.name for setting in group]
+            try:
+                found |= experiments.search_settings(experiment, sheet.text, names, progress=terminal.progress())
+            except (RagtrialError, ImportError) as error:  # grades of the others are kept
+                if not shown:
+                    raise
+                terminal.note(f"There are no hits of {listed(names)}: {error}")
+            for hit in edits.further(shown, found, sheet.form, top):
+                yield sheet.graded([edits.Item(hit)])[0].hit
 
     try:
-        return shown, *ask_grades(terminal, shown, following, sheet.form)
+        return shown, *ask_grades(terminal, shown, hits(), sheet.form)
     except (KeyboardInterrupt, click.Abort) as error:
         if isinstance(error.__cause__, EOFError):
             raise
         raise Stopped("stopped: nothing was written, and no grade of this search is kept.") from None
-    finally:
-        background.stopped = True
-        pool.shutdown(wait=False)
 
 
 def ask_grades(
-    terminal: Terminal, shown: list[FoundText], following: Callable[[], FoundText | None], form: label_files.Form
+    terminal: Terminal, shown: list[FoundText], hits: Iterator[FoundText], form: label_files.Form
 ) -> tuple[dict[int, int], dict[int, str]]:
-    """The grades and passages that a person gives to hits, by their numbers; skipped hits have none.
+    """The grades and passages that a person gives to ``hits``, by their numbers; skipped hits have none.
 
-    ``following`` is asked for the next hit, which is added to ``shown``. ``form`` is the form of the labels.
+    Each of the hits is added to ``shown`` before it is shown. ``form`` is the form of the labels.
     """
     grades: dict[int, int] = {}
     quotes: dict[int, str] = {}
@@ -167,9 +139,9 @@ def ask_grades(
     terminal.say(_KEYS)
     while True:
         if number == len(shown):
-            if (hit := following()) is None:
+            if (following := next(hits, None)) is None:
                 break
-            shown.append(hit)
+            shown.append(following)
         hit = shown[number]
         terminal.say(f"\n{texts.answer_text(hit, terminal.width)}")
         try:

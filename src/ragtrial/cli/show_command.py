@@ -106,8 +106,7 @@ def detail_blocks(
         if len(report.settings) > models.MOST_TIMED and "latency" not in report.config:
             most = f"Latency of more than {models.MOST_TIMED} settings is measured only if asked for (`latency: true`)."
             blocks.append(most)
-    note = tables.audit_note(settings)
-    return [*blocks, tables.audit_table(report, settings), *([note] if note else [])]
+    return [*blocks, tables.audit_table(report, settings)]
 
 
 def _write_csv(

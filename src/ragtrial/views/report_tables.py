@@ -163,26 +163,6 @@ def audit_table(report: Report, settings: Sequence[SettingPart]) -> Table:
     return Table.of([*columns, *(["short"] if some_are_short else [])], rows)
 
 
-def audit_note(settings: Sequence[SettingPart]) -> str:
-    """How far approximate indexes that another run would build anew are from exact search; empty if they miss nothing.
-
-    Rankings of two builds differ only where one of them differs from exact search.
-    """
-    differing = {
-        setting.name: setting.audit
-        for setting in settings
-        if setting.audit and setting.audit.repeats is False and setting.audit.queries_that_differ
-    }
-    if not differing:
-        return ""
-    name, worst = max(differing.items(), key=lambda pair: pair[1].queries_that_differ / pair[1].queries)
-    others = f" ({len(differing) - 1:,} more in a smaller or equal share)" if len(differing) > 1 else ""
-    return (
-        f"{name}: the index is approximate; {worst.queries_that_differ:,} of {worst.queries:,} rankings miss documents "
-        f"of exact search{others}. Another build of it may miss others in as many."
-    )
-
-
 def metric_table(report: Report, settings: Sequence[SettingPart]) -> Table:
     """One row per metric, with a column per setting, and n; a mean over fewer has its own in brackets."""
     rows = []

@@ -8,10 +8,14 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from ragtrial.cache.untrusted import for_terminal
 from ragtrial.comparison.number_text import digits_of
+
+if TYPE_CHECKING:
+    from ragtrial.records import Mean
+    from ragtrial.report.schema import MeanPart
 
 _LABEL = re.compile(r"(?:  )?[^ ]+(?: [^ ]+)* {2,}")
 
@@ -175,15 +179,6 @@ def _number_in(cell: str) -> float | None:
     return None
 
 
-class AnyMean(Protocol):
-    """A mean over ``n`` queries; None over none."""
-
-    @property
-    def mean(self) -> float | None: ...
-    @property
-    def n(self) -> int: ...
-
-
 def number(value: float | None, digits: int = 4) -> str:
     """``0.6631``; a dash if there is none."""
     return "-" if value is None else f"{value:,.{digits}f}"
@@ -207,12 +202,12 @@ def money(value: float | None) -> str:
     return f"{value:.{1 - math.floor(math.log10(value))}f}"
 
 
-def mean_text(mean: AnyMean, n: int) -> str:
+def mean_text(mean: Mean | MeanPart, n: int) -> str:
     """A mean; one over another number of queries than ``n`` has its own in brackets."""
     return mean_number(mean.mean, mean.n) + (f" ({mean.n:,})" if mean.mean is not None and mean.n != n else "")
 
 
-def mean_row(name: str, means: Sequence[AnyMean]) -> list[str]:
+def mean_row(name: str, means: Sequence[Mean | MeanPart]) -> list[str]:
     """A name, means, and over how many queries the first is."""
     return [name, *(mean_text(mean, means[0].n) for mean in means), f"{means[0].n:,}"]
 

@@ -60,7 +60,6 @@ HEADLINES = {
 
 RUN_COLUMNS = {
     "ms p50": "Milliseconds that half of the queries take at most, one at a time; ~: other programs slowed them.",
-    "p50": "Milliseconds that half of the queries take at most, one at a time; ~: other programs slowed them.",
     "p95": "Milliseconds that 95% of the queries take at most.",
     "p99": "Milliseconds that 99% of the queries take at most.",
     "slowest": "Milliseconds of the slowest query; with 100 queries or more p99 is shown instead.",
@@ -95,7 +94,6 @@ RUN_COLUMNS = {
 """The columns of the tables of a run."""
 
 VIEW_COLUMNS = {
-    "interval": COLUMNS["interval"],
     "differences, descriptive": "Differences by other metrics: shown, not tested.",
     "from": "The value of a parameter that the other is compared with.",
     "to": "The value of a parameter that is compared.",
@@ -105,7 +103,6 @@ VIEW_COLUMNS = {
     "queries by": "How the queries are divided: by tag, number of relevant documents, or length.",
     "slice": "One part of the queries.",
     "queries": "The number of queries.",
-    "all": "A * marks settings that no other beats in quality and all costs together.",
     "scenarios": "The difference if all hits without a label went in favour of one setting: two scenarios, not limits.",
     "all against": "The difference if all hits without a label went in favour of the baseline: a scenario.",
     "all for": "The difference if all hits without a label went in favour of the setting: a scenario.",
@@ -121,8 +118,6 @@ VIEW_COLUMNS = {
     "date (utc)": "When the run ended.",
     "scored again from": "The run whose rankings were scored again, with other labels.",
     "unjudged hits": "How far the metric moves if the hits without a label were all relevant, or none.",
-    "axis": "A parameter of the search.",
-    "not beaten": "Settings that no other beats in the metric and all costs together.",
     "people": "The grade that people gave.",
     "bias": "How much higher the judge scores the setting than people do.",
     "equal scores": "How far the metric moves if documents with equal scores are in another order.",
@@ -134,7 +129,6 @@ VIEW_COLUMNS = {
 }
 """The columns of parts of a comparison, and of lists."""
 OTHERS = {
-    "judged@10": "The share of the first 10 hits that have a label; the others count as not relevant.",
     "span": "`evaluators: {unit: span}` scores the passages that labels quote, so chunk sizes can be compared.",
     "document": "`evaluators: {unit: document}` scores documents: the best chunk of a document counts for it.",
     "ci": "Confidence interval: the differences that are compatible with the data.",

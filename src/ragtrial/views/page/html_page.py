@@ -6,13 +6,13 @@ import hashlib
 import json
 import sys
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -113,29 +113,6 @@ class Origin:
         config = json.loads(json.dumps(self.report.config))  # of a report of this process texts know their places
         return yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=100) if config else ""
 
-    @property
-    def config_about(self) -> str:
-        """The models and the size of the corpus in chunks, where they are known."""
-        chunks = [setting.counts.get("chunks") for setting in self.report.settings]
-        models = dict.fromkeys(model for setting in self.report.settings for model in _models(setting.parameters))
-        size = _ends(chunks, "{:,}")
-        return "; ".join([*([listed(list(models))] if models else []), *([f"{size} chunks"] if size else [])])
-
-
-def _ends(values: Sequence[float | None], shape: str) -> str:
-    """The lowest and the highest value; one where they look alike, nothing where there is none."""
-    known = [value for value in values if value is not None]
-    return " to ".join(dict.fromkeys(map(shape.format, (min(known), max(known))))) if known else ""
-
-
-def _models(parameters: Mapping[str, Any]) -> Iterator[str]:
-    """The models that a setting and its parts use."""
-    embedder, retriever = (parameters.get(stage) or {} for stage in ("embedder", "retriever"))
-    named = (embedder.get("model"), embedder.get("function"), retriever.get("model"))
-    yield from filter(None, named)
-    for part in parameters.get("parts", {}).values():
-        yield from _models(part)
-
 
 _HERE = Path(__file__).parent
 MOST_SHOWN = 100_000
@@ -159,18 +136,8 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
     given = ViewInput(contest, analysis)
     pages = {view.name: view.page(given) for view in all_views()}
     sections = {name: section for name, section in pages.items() if section is not None}
-    ranked = best_first(contest)
-    shown = _sample(contest)
+    ranked, shown = best_first(contest), _sample(contest)
     found = FoundHits(shown)
-    deep = deep_ranks(shown.queries, found)
-    hits, wanted = hits_block(found, deep)
-    blocks = {
-        "summary": packed(summary_block(shown, found, ranked, analysis.procedure.baseline)),
-        "hits": packed(hits),
-        "reasons": packed(reasons_block(shown, found, deep)),
-        "explanations": packed([own.explanations for own in found.settings]),
-    }
-    blocks["texts"] = packed(text_block(shown, wanted, sum(map(len, blocks.values()))))
     style, script = _asset("assets/page.css"), "\n".join(_asset(f"assets/{name}.js") for name in _SCRIPTS)
     rows = close_comparisons(analysis)
     origins = [Origin(name, _report_of(contest, name)) for name in contest.report_names]
@@ -187,7 +154,7 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         f"script-src {_hash(script)}; style-src {_hash(style)}",
         style=style,
         script=script,
-        blocks=blocks,
+        blocks=_blocks(shown, found, ranked, analysis.procedure.baseline),
         comparison=analysis,
         better=conclusion.better,
         verdict=verdict_of(analysis, effects),
@@ -219,6 +186,19 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
     )
 
 
+def _blocks(contest: ComparisonInput, found: FoundHits, ranked: Sequence[str], baseline: str | None) -> dict[str, str]:
+    """The data of the page; texts have the room that the others leave."""
+    deep = deep_ranks(contest.queries, found)
+    hits, wanted = hits_block(found, deep)
+    blocks = {
+        "summary": packed(summary_block(contest, found, ranked, baseline)),
+        "hits": packed(hits),
+        "reasons": packed(reasons_block(contest, found, deep)),
+        "explanations": packed([own.explanations for own in found.settings]),
+    }
+    return {**blocks, "texts": packed(text_block(contest, wanted, sum(map(len, blocks.values()))))}
+
+
 def _report_of(contest: ComparisonInput, name: str) -> Report:
     return next(contender.report for contender in contest.settings if contender.report_name == name)
 
@@ -236,7 +216,8 @@ def _caveats(analysis: Analysis, contest: ComparisonInput) -> list[str]:
     elif round(100 * max(unlabelled, default=0.0)):
         first = f"the first {k} hits" if k else "the hits"
         could = ", and labels could change this" if analysis.conclusion.depends_on_unjudged else ""
-        lines.append(f"{_ends(unlabelled, '{:.0%}')} of {first} have no label and count as not relevant{could}.")
+        ends = dict.fromkeys(f"{end:.0%}" for end in (min(unlabelled), max(unlabelled)))
+        lines.append(f"{' to '.join(ends)} of {first} have no label and count as not relevant{could}.")
     return lines
 
 
