@@ -15,7 +15,6 @@ from small_experiment import BROKEN, CONFIG, DOCUMENTS, LABELS, Capture, ragtria
 RUN, CHUNKS = ("run", "experiment.yaml"), ("chunks", "experiment.yaml")
 SHOW = ("show", "--metrics")
 SEARCH = ("search", "experiment.yaml", "how many days do parcels take")
-ADD = ("labels", "add", "New?", "--doc")
 LABELS_FILE = "prompt_queries.json"
 RETRIEVERS = "retrievers:\n  dense: {kind: dense, top_k: 3}\n"
 
@@ -146,12 +145,6 @@ CASES = [
           command=("init", "new", "--corpus", "documents", "--labels", "x.csv")),
     Wrong("only setting as baseline", "'dense'", "there is nothing to compare.", command=(*RUN, "--baseline", "dense")),
     # Labels.
-    Wrong("label of no document", "'return.md'", "Did you mean 'returns.md'?", command=(*ADD, "return.md")),
-    Wrong("quote that is not there", "'not in it'", "", command=(*ADD, "returns.md", "--quote", "not in it")),
-    Wrong("id that is taken", "'q1'", "is another question: ", command=(*ADD, "returns.md", "--id", "q1")),
-    Wrong("unknown query", "'q7'", "there is no query", command=("labels", "remove", "q7")),
-    Wrong("unknown judgment", "'x.md'", "it judges: ", command=("labels", "remove", "q2", "--doc", "x.md")),
-    Wrong("quote of no document", "--quote", "needs --doc.", command=("labels", "remove", "q2", "--quote", "x")),
     Wrong("grade without a hit", "--grade: '1'", "the number or the document of a hit first: 1=2.",
           command=(*SEARCH, "--grade", "1")),
     Wrong("grade that is a word", "--grade", "the grade 'good' must be a whole number.",

@@ -29,7 +29,7 @@ GROUPS = {
     "search": "Show what settings return for TEXT, and grade it.",
     "label": "Grade the texts of a worklist and add them to your labels.",
     "pool": "Write a worklist of the texts to label next.",
-    "labels": "List, add, remove and convert labels.",
+    "labels": "List and convert labels.",
     "judge": "Let a model grade what the settings found.",
     "questions": "Let a model draft questions from the documents of CONFIG.",
     }, "Other tools": {

@@ -6,20 +6,18 @@ import contextlib
 import math
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
 from ragtrial import config as configs
-from ragtrial.cli.options import CONFIG_NAME, WHO, argument, config_file, declare, option
+from ragtrial.cli.options import CONFIG_NAME, argument, config_file, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal
 from ragtrial.dataset import datasets, documents, library, resolution
 from ragtrial.dataset import texts as dataset_texts
 from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted
-from ragtrial.labelling import edits, label_files
 from ragtrial.labelling.importers import base, converting
 from ragtrial.pipeline import corpus as corpora
 from ragtrial.progress import stage
@@ -31,21 +29,13 @@ _SIMILARITY = click.FloatRange(0, 1, min_open=True)
 _FORMATS = click.Choice(["kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows"])
 _LISTED = 20
 _MOST_DOCUMENTS = 5
-_ACTIONS = (
-    ("query", "query", "queries", "added"),
-    ("remove query", "query", "queries", "removed"),
-    ("add", "judgment", "judgments", "added"),
-    ("change", "judgment", "judgments", "changed"),
-    ("remove", "judgment", "judgments", "removed"),
-)
-
 _CONFIG = option("The config of the labels.", "CONFIG", default=CONFIG_NAME, type=click.Path(), callback=config_file)
 EMPTY = option("Treat questions without an answer as not labelled yet, or as unanswerable.", default="unlabelled")
 
 
 @click.group("labels")
 def command() -> None:
-    """List, add, remove and convert labels.
+    """List and convert labels.
 
     Labels are known good answers, as passages of documents. A label with its characters survives every change of chunk
     size: the passage is scored, not the chunk.
@@ -74,59 +64,6 @@ def list_labels(*, config: str = _CONFIG) -> Answer:
     ]  # fmt: skip
     table = Table.of(["query", "judgments", "relevant", "tags", "text"], cells, texts=(0, 3, 4), prose=4)
     return Answer({"queries": rows}, [table])
-
-
-@declare("add", command)
-def add_label(
-    terminal: Terminal,
-    *,
-    config: str = _CONFIG,
-    text: str = argument("TEXT"),
-    doc: str = option("The document that answers (match: content: the passage).", "ID", required=True),
-    quote: str | None = option("The passage of the document that answers, verbatim.", "TEXT"),
-    relevance: int = option("How well it answers.", "GRADE", default=1),
-    name: str | None = option("A new query's id (default: made of its words).", "ID", flags="--id"),
-    tags: tuple[str, ...] = option("A tag of a new query.", "NAME", flags="--tag"),
-    who: str | None = WHO,
-) -> Answer:
-    """Add a judgment of the question TEXT to CONFIG's labels, and the question if it is new."""
-    grade = label_files.Grade("", doc, relevance, quote)
-    return _change(terminal, config, who, lambda labels: edits.added(labels, text, name, tags, grade))
-
-
-@declare("remove", command)
-def remove_labels(
-    terminal: Terminal,
-    *,
-    config: str = _CONFIG,
-    query: str = argument("QUERY"),
-    doc: str | None = option("Only its judgments of this document.", "ID"),
-    quote: str | None = option("Only that of this passage of the document.", "TEXT"),
-    who: str | None = WHO,
-) -> Answer:
-    """Remove QUERY, or judgments of it, from CONFIG's labels; the history keeps a copy."""
-    if quote is not None and doc is None:
-        raise click.UsageError("--quote needs --doc.")
-    return _change(terminal, config, who, lambda labels: edits.removed(labels, query, doc, quote))
-
-
-def _change(
-    terminal: Terminal,
-    config: str,
-    who: str | None,
-    changes: Callable[[label_files.LabelsText], Sequence[label_files.Change]],
-) -> Answer:
-    """Make ``changes`` in the labels of ``config``, and say which were made."""
-    store = label_files.label_store(configs.load_config(config), terminal.progress())
-    done = store.write(changes(store.text), who or label_files.current_user())
-    counts = Counter(edit.action for edit in done)
-    parts = [f"{counted(counts[action], noun, several)} {verb}" for action, noun, several, verb in _ACTIONS
-             if counts[action]]  # fmt: skip
-    file, queries = str(store.text.file), len(store.labels.queries)
-    rows = [{"query": label_files.query_of(edit.change), "action": edit.action, "before": edit.before,
-             "after": edit.after} for edit in done]  # fmt: skip
-    line = f"{file}: {', '.join(parts) or 'nothing to change'}; it has {counted(queries, 'query', 'queries')}"
-    return Answer({"file": file, "queries": queries, "changes": rows}, [Line(line)])
 
 
 @declare("convert", command)

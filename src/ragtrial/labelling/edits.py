@@ -12,7 +12,7 @@ from typing import TypeVar
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.locating import is_in
 from ragtrial.dataset.texts import normalised
-from ragtrial.errors import Fault, InputError, LabelsError, did_you_mean
+from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling import label_files
 from ragtrial.labelling.label_files import Change, Form, Grade, LabelsText, NewQuery
 from ragtrial.labelling.worklist import TextToGrade, speaks_of
@@ -258,8 +258,7 @@ def by_number(items: Sequence[Item], marks: Mapping[str, Mark]) -> dict[int, Mar
             faults.append(f"{key} is the document of hits {listed}; give the number of one.")
         elif not numbers:
             faults.append(
-                f"{key!r} is not among hits 1 to {len(items)}. Show more with --top, or add the label with "
-                "`ragtrial labels add`."
+                f"{key!r} is not among hits 1 to {len(items)}. Show more with --top, or add the label to the file."
             )
         elif numbers[0] in found:
             faults.append(f"hit {numbers[0]} is graded twice.")
@@ -279,13 +278,13 @@ def beside(known: Sequence[Judgment], made: Sequence[Grade], form: Form) -> Iter
     """
     highest: dict[str, int] = {}
     for one in made:
-        highest[one.doc] = max(highest.get(one.doc, one.relevance or 0), one.relevance or 0)
+        highest[one.doc] = max(highest.get(one.doc, one.relevance), one.relevance)
     for one in made:
         own = [label for label in known if form == "content" or label.doc == one.doc]
         same = [label for label in own if _is_same(label, one, form)]
         has_whole = any(label.quote is None and not label.spans for label in own)
         is_whole = form != "content" and (has_whole or (form == "document" and one.quote is None))
-        grade = highest[one.doc] if is_whole else one.relevance or 0
+        grade = highest[one.doc] if is_whole else one.relevance
         changed = own if is_whole else same
         if is_whole and own and not has_whole:  # only passages that keep the highest from being the new grade
             best = max(label.relevance for label in own)
@@ -295,7 +294,7 @@ def beside(known: Sequence[Judgment], made: Sequence[Grade], form: Form) -> Iter
             yield one
 
 
-def _regraded(made: Grade, label: Judgment, grade: int | None) -> Grade:
+def _regraded(made: Grade, label: Judgment, grade: int) -> Grade:
     """The change of a label to ``grade``, named as the file has it."""
     start, end = (label.spans[0].start, label.spans[0].end) if label.spans else (None, None)
     return replace(made, doc=label.doc, relevance=grade, quote=label.quote, start=start, end=end)
@@ -315,33 +314,3 @@ def _is_same(label: Judgment, made: Grade, form: Form) -> bool:
 
 def _words(passage: str) -> list[str]:
     return normalised(passage).casefold().split()
-
-
-def added(base: LabelsText, text: str, name: str | None, tags: Sequence[str], label: Grade) -> list[Change]:
-    """The changes that add a judgment of the question ``text``, and the question if it is new.
-
-    ``label.query`` is not looked at. Raises LabelsError for a ``name`` that another question has.
-    """
-    rows = base.rows
-    known = next((key for key, row in rows.items() if row["text"].strip() == text.strip()), None)
-    if known is None and name is not None and name in rows:
-        raise LabelsError(Fault(str(base.file), message=f"query {name!r} is another question: {rows[name]['text']!r}."))
-    query = known or name or new_id(text, rows)
-    new: list[Change] = [] if known else [NewQuery(query, text.strip(), tuple(tags))]
-    return [*new, Grade(query, label.doc, label.relevance, label.quote)]
-
-
-def removed(base: LabelsText, query: str, doc: str | None, quote: str | None) -> list[Change]:
-    """The changes that remove a query, or its judgments of ``doc``, or of one passage of that. Raises LabelsError."""
-    rows = base.rows
-    if query not in rows:
-        raise LabelsError(Fault(str(base.file), message=f"there is no query {query!r}.{did_you_mean(query, rows)}"))
-    if doc is None:
-        return [label_files.RemovedQuery(query)]
-    grades = [Grade.of(query, label) for label in rows[query]["relevant_docs"]]
-    gone = [grade for grade in grades if grade.doc == doc and quote in (None, grade.quote)]
-    if not gone:
-        known = ", ".join(dict.fromkeys(grade.doc for grade in grades)) or "none"
-        message = f"query {query!r} has no such judgment of {doc!r}; it judges: {known}."
-        raise LabelsError(Fault(str(base.file), message=message))
-    return list(dict.fromkeys(replace(grade, relevance=None, text_hash=None) for grade in gone))

@@ -45,7 +45,7 @@ class LabelsConflictError(LabelsError):
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """The relevance of a document, or a passage of it, to a query. ``relevance`` None removes the judgment.
+    """The relevance of a document, or a passage of it, to a query.
 
     ``doc``, ``quote``, ``start`` and ``end`` identify the judgment as labels spell it: an existing judgment with the
     same four is changed.
@@ -53,7 +53,7 @@ class Grade:
 
     query: str
     doc: str
-    relevance: int | None
+    relevance: int
     quote: str | None = None
     start: int | None = None
     end: int | None = None
@@ -86,13 +86,6 @@ class NewQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class RemovedQuery:
-    """A question that is taken out of the labels, with all its judgments."""
-
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
 class TaggedQuery:
     """A question that gets a tag more."""
 
@@ -100,7 +93,7 @@ class TaggedQuery:
     tag: str
 
 
-Change = Grade | NewQuery | RemovedQuery | TaggedQuery
+Change = Grade | NewQuery | TaggedQuery
 
 
 def query_of(change: Change) -> str:
@@ -110,7 +103,7 @@ def query_of(change: Change) -> str:
 
 @dataclass(frozen=True)
 class Done:
-    """A change that was made: the label, or the query, before and after; None where there is none."""
+    """A change that was made: the label or query before, None if it is new, and after."""
 
     change: Change
     before: Any
@@ -118,12 +111,12 @@ class Done:
 
     @property
     def action(self) -> str:
-        """``add``, ``change`` or ``remove`` a judgment, add a ``query``, ``remove query``, or ``tag`` one."""
+        """``add`` or ``change`` a judgment, add a ``query``, or ``tag`` one."""
         if isinstance(self.change, TaggedQuery):
             return "tag"
         if not isinstance(self.change, Grade):
-            return "query" if self.before is None else "remove query"
-        return "add" if self.before is None else "remove" if self.after is None else "change"
+            return "query"
+        return "add" if self.before is None else "change"
 
 
 @dataclass(frozen=True)
@@ -221,7 +214,7 @@ class OverlayText(LabelsText):
         for grade in grades:
             place = grade.query, grade.doc
             before = judged.get(place)
-            if grade.relevance is not None and before != grade.relevance:
+            if before != grade.relevance:
                 was = None if before is None else {"doc": grade.doc, "relevance": before}
                 done.append(Done(grade, was, grade.as_label()))
                 judged[place] = grade.relevance
@@ -230,12 +223,7 @@ class OverlayText(LabelsText):
 
 
 def _not_in_qrels(grade: Grade) -> Iterable[str]:
-    if grade.relevance is None:
-        yield (
-            f"the judgment of {grade.doc!r} for query {grade.query!r} cannot be taken back: qrels only add; give it "
-            "another grade, or take the line out yourself."
-        )
-    elif abs(grade.relevance) > MOST_GRADE:
+    if abs(grade.relevance) > MOST_GRADE:
         yield f"the grade {grade.relevance} is beyond {MOST_GRADE:,}; is it one?"
     if grade.quote is not None or grade.start is not None:
         yield (
@@ -356,10 +344,6 @@ def edit(rows: list[dict[str, Any]], changes: Iterable[Change]) -> list[Done]:
             if change.tag not in before:
                 row["tags"] = [*before, change.tag]
                 done.append(Done(change, before, row["tags"]))
-        elif isinstance(change, RemovedQuery):
-            gone = queries.pop(change.id)
-            rows.remove(gone)
-            done.append(Done(change, gone, None))
         elif change.id in queries:
             raise LookupError(change.id)
         else:
@@ -374,9 +358,6 @@ def edit(rows: list[dict[str, Any]], changes: Iterable[Change]) -> list[Done]:
 def _graded(labels: list[dict[str, Any]], change: Grade) -> list[Done]:
     """The effect of ``change`` on the labels of its query; a repeated label is changed twice."""
     same = [label for label in labels if change.speaks_of(label)]
-    if change.relevance is None:
-        labels[:] = [label for label in labels if not change.speaks_of(label)]
-        return [Done(change, label, None) for label in same]
     if not same:
         labels.append(change.as_label())
         return [Done(change, None, change.as_label())]

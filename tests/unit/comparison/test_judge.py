@@ -125,6 +125,7 @@ def test_a_reply_without_a_grade_is_no_judgment_and_no_0(tmp_path: Path) -> None
     ("line", "said"),
     [
         ("[]", "judgments.jsonl:1: is not a JSON object"),
+        ("[" * 100_000, "judgments.jsonl:1: is not a JSON object"),
         ('{"query": "q", "doc": "d", "grade": 4, "model": "m", "prompt": "p"}', "judgments.jsonl:1: grade is 4"),
         ("", "has no judgments. Make some: ragtrial judge"),
     ],

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import cohen_kappa_score
 
 from corpora import write_rows
 from limits import full_disk
+from ragtrial.cli.label_command import _stopped
 from ragtrial.errors import InputError, LabelsError, RunError
 from ragtrial.labelling.label_files import OverlayText
-from ragtrial.labelling.session.ending import agreement_of
+from ragtrial.labelling.session.ending import FEWEST, agreement, agreement_of, ending_lines
+from ragtrial.labelling.session.serving import _save
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import TextToGrade
 from small_experiment import CONFIG, LABELS, small_experiment
@@ -233,6 +236,7 @@ def test_an_answer_of_which_half_was_written_was_not_given(session: Session, tmp
     ("line", "told"),
     [
         ("[1]", "is not a JSON object"),
+        ("[" * 100_000, "is not a JSON object"),
         ('{"did": "dance"}', "unknown key 'did'."),
         ('{"item": 6, "grade": 1}', "has an item that is not among the 6."),
         ('{"item": 4, "grade": "high"}', "grade is 'high'; it must be a whole number."),
@@ -388,3 +392,98 @@ def test_answers_for_a_beir_folder_go_into_its_overlay(tmp_path: Path) -> None:
 def test_an_overlay_needs_the_config_that_names_its_folder(tmp_path: Path) -> None:
     with pytest.raises(LabelsError, match="name the config that has both: --config CONFIG"):
         Session(beir_work(tmp_path, config=None))
+
+
+# saving
+
+
+def somebody_else_judges(folder: Path, doc: str | None, relevance: int) -> None:
+    """Grade ``doc`` for the first query, or take all judgments of it back, as another program would."""
+    file = folder / "prompt_queries.json"
+    labels = json.loads(file.read_text(encoding="utf-8"))
+    known = labels["queries"][0]["relevant_docs"]
+    labels["queries"][0]["relevant_docs"] = [*known, {"doc": doc, "relevance": relevance}] if doc else []
+    file.write_text(json.dumps(labels), encoding="utf-8")
+
+
+def test_an_answer_that_is_judged_already_is_saved_as_any_other(session: Session, tmp_path: Path) -> None:
+    session.grade(0)
+    assert "1 answer is kept in" in str(_stopped(session))
+    assert _save(session, {}) == ["1 answer saved."]
+    assert str(_stopped(session)) == "stopped at 1 of 6. Every answer is saved; run the same command again to go on."
+    assert (session.answers.unsaved, session.undo(), judgments(tmp_path, "q1")) == ([], False, {"returns.md": 2})
+    session.grade(0)
+    assert _save(session, {}) == ["1 answer saved."]
+    assert (session.answers.unsaved, session.undo()) == ([], False)
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0}
+
+
+@pytest.mark.parametrize("theirs", [0, 3])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_text_that_somebody_else_judged_meanwhile_keeps_their_grade(
+    session: Session, tmp_path: Path, theirs: int, *, is_restarted: bool
+) -> None:
+    session.skip()
+    session.grade(2)
+    session.grade(1)
+    somebody_else_judges(tmp_path, "warranty.md", theirs)
+    if is_restarted:
+        session.close()
+    with Session(tmp_path / "worklist.json") if is_restarted else session as again:
+        assert _save(again, {}) == ["2 answers saved.", "1 was judged by somebody else meanwhile; theirs stays."]
+        assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": theirs, "shipping.txt": 1}
+        assert ending_lines(again)[:3] == [
+            "2 of 6 graded, 1 left out, 3 to go: the same command goes on",
+            f"{tmp_path / 'prompt_queries.json'}: 1 judgment written",
+            "1 was judged by somebody else meanwhile; theirs stays",
+        ]
+        assert (again.overtaken, again.answers.written, agreement_of(again).n) == ({1}, {2}, 0)
+        again.grade(2)
+        assert _save(again, {}) == ["1 answer saved."]
+
+
+def test_what_somebody_else_took_back_before_the_save_is_written(session: Session, tmp_path: Path) -> None:
+    session.grade(3)  # returns.md is judged
+    somebody_else_judges(tmp_path, None, 0)
+    assert _save(session, {}) == ["1 answer saved."]
+    assert (session.answers.unsaved, judgments(tmp_path, "q1")) == ([], {"returns.md": 3})
+    assert (session.overtaken, agreement_of(session).n) == (set(), 0)
+
+
+def test_what_one_wrote_before_a_kill_is_not_taken_for_somebody_elses(session: Session, tmp_path: Path) -> None:
+    session.skip()
+    session.grade(3)
+    session.save()
+    session.close()
+    *kept, last = session.answers.file.read_bytes().splitlines(keepends=True)
+    assert json.loads(last)["written"] == [1]
+    session.answers.file.write_bytes(b"".join(kept))
+    with Session(tmp_path / "worklist.json") as again:
+        somebody_else_judges(tmp_path, "shipping.txt", 0)
+        assert (again.answers.unsaved, agreement_of(again).n) == ([1], 0)
+        assert again.save() == []
+        assert (again.answers.unsaved, again.overtaken, again.answers.written) == ([], set(), {1})
+    assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 3, "shipping.txt": 0}
+
+
+# agreement with the labels
+
+GRADE = st.integers(0, 3)
+
+
+@given(st.lists(st.tuples(GRADE, GRADE), min_size=FEWEST, max_size=30))
+def test_kappa_is_that_of_another_library(pairs: list[tuple[int, int]]) -> None:
+    found = agreement(pairs)
+    first, second = [one for one, _ in pairs], [other for _, other in pairs]
+    assert (found.n, found.alike) == (len(pairs), sum(map(int.__eq__, first, second)))
+    if len(set(first)) == 1 or len(set(second)) == 1:
+        assert found.kappa is None
+    else:
+        labels = list(range(4))
+        assert found.kappa == pytest.approx(cohen_kappa_score(first, second, labels=labels, weights="quadratic"))
+    assert found.is_weighted == (len({*first, *second}) > 2)
+
+
+def test_few_pairs_or_one_grade_alone_have_no_kappa() -> None:
+    assert agreement([(0, 0), (1, 1)]).kappa is None
+    assert agreement([(1, 1)] * 20).kappa is None

@@ -50,6 +50,11 @@ READ: dict[str, tuple[Any, str, list[dict[str, Any]], list[str]]] = {
         only("a", "?", label("hub/lights.md", RED, 2), {"doc": "faq.txt", "relevance": 0}, tags=["x"], ordered=True),
         ["exact", "document"],
     ),
+    "passages, as Kirchhoff's framework has them": (
+        {"queries": [{"id": 1, "text": "white?", "relevant_docs": [{"doc": WHITE, "relevance": 3}, {"doc": RED}]}]},
+        "kirchhoff", only("1", "white?", label("hub/reset.md", WHITE, 3), label("hub/lights.md", RED)),
+        ["exact", "exact"],
+    ),
     "pairs of LlamaIndex": (
         {"queries": {"u-1": "white?", "u-2": "nothing?"}, "corpus": {"n-1": WHITE, "n-2": RED, "n-3": "not asked for"},
          "relevant_docs": {"u-1": ["n-1", "n-2"]}, "mode": "text"},
@@ -105,16 +110,6 @@ def test_labels_of_another_tool_are_recognised_and_each_has_its_place(convert: C
 # Kirchhoff's, which are ragtrial's own
 
 
-def test_kirchhoffs_passages_become_documents_with_spans(convert: Conversions) -> None:
-    older = {
-        "prompt": "{query} {contexts}",
-        "queries": [{"id": 1, "text": "white?", "relevant_docs": [{"doc": WHITE, "relevance": 3}, {"doc": RED}]}],
-    }
-    assert convert.answer(older)["format"] == "kirchhoff"
-    assert convert.rows(older) == only("1", "white?", label("hub/reset.md", WHITE, 3), label("hub/lights.md", RED))
-    assert json.loads(convert.target.read_text())["prompt"] == "{query} {contexts}"
-
-
 def test_other_wordings_and_filters_of_a_query_are_kept(convert: Conversions) -> None:
     asked = {"phrasings": ["how?", "why?"], "where": {"lang": "en"}, "where_document": {"$contains": "ring"}}
     own = {"queries": [{"id": "a", "text": "?", "relevant_docs": [{"doc": "faq.txt"}], **asked}]}
@@ -125,8 +120,10 @@ def test_other_wordings_and_filters_of_a_query_are_kept(convert: Conversions) ->
 
 
 def test_what_was_converted_converts_to_itself(convert: Conversions) -> None:
-    convert.answer({"queries": [{"id": "a", "text": "?", "relevant_docs": [{"doc": WHITE}, {"doc": TWICE}]}]})
+    queries = [{"id": "a", "text": "?", "relevant_docs": [{"doc": WHITE}, {"doc": TWICE}]}]
+    convert.answer({"prompt": "{query} {contexts}", "queries": queries})
     once = convert.target.read_text()
+    assert json.loads(once)["prompt"] == "{query} {contexts}"
     assert convert.answer(once)["counts"] == {"exact": 1, "several": 1}
     assert convert.target.read_text() == once
 
@@ -233,15 +230,23 @@ def test_an_answer_is_found_in_a_paragraph_with_the_title_in_front(convert: Conv
             assert convert.hows(shown) == ["title"]
 
 
-def test_a_title_is_not_taken_off_outside_the_document_that_is_named(convert: Conversions) -> None:
-    row = {"question": "?", "quote": f"Reset the hub\n{WHITE}"}
-    assert convert.hows([{**row, "doc": "reset"}]) == ["title"]
-    assert convert.hows([{**row, "doc": "lights"}], "--skip-lost") == ["lost"]
+ELSEWHERE = [
+    ({"quote": f"Reset the hub\n{WHITE}", "doc": "reset"}, "title", []),
+    ({"quote": f"Reset the hub\n{WHITE}", "doc": "lights"}, "lost", []),
+    ({"references": [{"content": RED, "start_index": 37}], "corpus_id": "faq.txt"}, "moved",
+     ["it is not in 'faq.txt'"]),
+    ({"references": [{"content": RED, "start_index": 37}], "corpus_id": "gone"}, "moved",
+     ["the corpus has no document 'gone'"]),
+    ({"ground_truth_documents": [Document(content=RED, meta={"file_path": "faq.txt"}).to_dict()]}, "exact", []),
+]  # fmt: skip
 
 
-def test_a_file_that_haystack_notes_is_no_claim(convert: Conversions) -> None:
-    document = Document(content=RED, meta={"file_path": "faq.txt"}).to_dict()
-    assert convert.hows([{"question": "?", "ground_truth_documents": [document]}]) == ["exact"]
+@pytest.mark.parametrize(("row", "how", "notes"), ELSEWHERE)
+def test_a_document_that_a_row_names_is_a_claim_and_a_file_in_metadata_is_none(
+    convert: Conversions, row: dict[str, Any], how: str, notes: list[str]
+) -> None:
+    (found,) = convert.answer([{"question": "?", **row}], "--skip-lost")["labels"]
+    assert (found["how"], found["notes"]) == (how, notes)
 
 
 # chunking_evaluation
@@ -282,16 +287,6 @@ def test_a_reference_that_stands_elsewhere_has_moved_to_the_nearest_place(conver
     assert convert.rows(rows) == only("x", "?", label("hub/reset.md", TWICE, after=AFTER_TITLE), tags=["hub/reset.md"])
     (told,) = convert.answer(rows)["labels"]
     assert (told["how"], told["match"], told["notes"]) == ("moved", "exact", ["the file says character 109"])
-
-
-def test_a_reference_in_another_document_has_moved(convert: Conversions) -> None:
-    rows = [{"question": "?", "references": [{"content": RED, "start_index": 37}], "corpus_id": "faq.txt"},
-            {"question": "!", "references": [{"content": RED, "start_index": 37}], "corpus_id": "gone"}]  # fmt: skip
-    assert [row["relevant_docs"] for row in convert.rows(rows)] == [[label("hub/lights.md", RED)]] * 2
-    assert [(one["how"], one["notes"]) for one in convert.answer(rows)["labels"]] == [
-        ("moved", ["it is not in 'faq.txt'"]),
-        ("moved", ["the corpus has no document 'gone'"]),
-    ]
 
 
 def test_every_reference_of_chunking_evaluation_resolves_where_it_says(
@@ -341,6 +336,9 @@ ROWS: dict[str, tuple[Any, list[dict[str, Any]]]] = {
               only("q1", "?", label("hub/lights.md", RED), label("hub/reset.md", WHITE))),
     "a start": (f"question,quote,start\n?,{TWICE},{RESET.rindex(TWICE)}\n",
                 only("q1", "?", label("hub/reset.md", TWICE, after=AFTER_TITLE))),
+    "a start beside several passages": (
+        f"question,answer,answer 2,start\n?,{RED},Six months.,{LIGHTS.index(RED)}\n",
+        only("q1", "?", label("hub/lights.md", RED), label("faq.txt", "Six months."))),
     "a document alone": ([{"question": "?", "doc": "faq.txt"}], only("q1", "?", WHOLE)),
 }  # fmt: skip
 
@@ -352,20 +350,8 @@ def test_a_row_has_an_answer_in_its_first_column_of_passages_or_a_document(
     assert convert.rows(content) == expected
 
 
-def test_a_start_beside_several_passages_is_of_none(convert: Conversions) -> None:
-    start = LIGHTS.index(RED)
-    assert convert.hows(f"question,answer,answer 2,start\n?,{RED},Six months.,{start}\n") == ["exact", "exact"]
-
-
 def test_from_says_what_a_file_is_that_looks_like_something_else(convert: Conversions) -> None:
-    row = {
-        "id": "s",
-        "question": "?",
-        "context": LIGHTS,
-        "answers": {"text": ["red"], "answer_start": [LIGHTS.index("red")]},
-    }
-    assert convert.answer([row])["format"] == "squad"
-    assert convert.answer([row], "--from", "rows")["format"] == "rows"
+    row = {**HUB, "id": "s", "answers": {"text": ["red"], "answer_start": [LIGHTS.index("red")]}}
     assert convert.rows([row], "--from", "rows")[0]["relevant_docs"] == [label("hub/lights.md", LIGHTS.strip())]
 
 

@@ -1,9 +1,10 @@
-"""The pool: which unjudged hits it takes, in which order, and the blind worklist that it writes."""
+"""The pool: which unjudged hits or random queries it takes, in which order, and the blind worklist that it writes."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from edited_reports import edit_report
 from experiments import DOCUMENTS, QUERIES
 from ragtrial import load_report
 from ragtrial.comparison.comparison_input import input_of
+from ragtrial.comparison.judged_rankings import JudgedRankings
 from ragtrial.errors import ReportError
 from ragtrial.labelling import found_texts
-from ragtrial.labelling.pooling import Pool, PoolOptions
+from ragtrial.labelling.pooling import Pool, PoolOptions, random_pool_of
+from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import Worklist, read_worklist
 from ragtrial.report.model import Report
 from ragtrial.report.rows import read_rows
@@ -380,3 +383,71 @@ def test_where_labels_quote_the_longest_passage_that_was_found_is_shown(kitchen:
     for item in worklist.items:
         assert item.start is not None
         assert item.text == DOCUMENTS[item.doc][item.start : item.end]
+
+
+# Questions drawn at random
+
+PLAIN = [
+    {"id": f"q{number}", "text": f"{word} of a thing", "relevant_docs": []}
+    for number, word in enumerate(["red", "green", "blue", "salt", "bread", "soup", "oven", "stone"])
+]
+
+
+@pytest.fixture
+def drawn_from(tmp_path: Path) -> Path:
+    return run_into(tmp_path, "report", PLAIN)
+
+
+def draw(capsys: Capture, drawn_from: Path, *options: str) -> Any:
+    config = drawn_from.parent / "experiment-report" / "config.yaml"
+    written = drawn_from.parent / "people.json"
+    return ragtrial(capsys, "pool", drawn_from, "--config", config, "-o", written, "--force", *options)
+
+
+def test_all_texts_of_so_many_queries_are_asked_one_query_after_another(drawn_from: Path, capsys: Capture) -> None:
+    ended = draw(capsys, drawn_from, "--random-queries", "5", "--json")
+    assert (ended.code, json.loads(ended.out)["drawn"]) == (0, "random")
+    work = read_worklist(drawn_from.parent / "people.json")
+    queries = [item.query for item in work.items]
+    assert work.drawn == "random"
+    assert len(dict.fromkeys(queries)) == 5
+    assert [name for name, _ in Counter(queries).items() for _ in range(Counter(queries)[name])] == queries
+    contest = input_of([load_report(drawn_from)], may_be_unlabelled=True)
+    rankings = JudgedRankings(contest)
+    rows = {query.id: row for row, query in enumerate(contest.queries)}
+    for name, count in Counter(queries).items():
+        found = {hit for setting in range(2) for hit in rankings.hits(setting)[rows[name]]}
+        assert count == len(found)
+
+
+def test_every_query_is_drawn_about_as_often(drawn_from: Path) -> None:
+    contest = input_of([load_report(drawn_from)], may_be_unlabelled=True)
+    drawn: Counter[str] = Counter()
+    for seed in range(40):
+        options = PoolOptions(seed=seed, config=drawn_from.parent / "experiment-report" / "config.yaml")
+        drawn.update({item.query for item in random_pool_of(contest, 2, options).worklist.items})
+    assert len(drawn) == len(PLAIN)
+    assert 3 <= min(drawn.values()) <= max(drawn.values()) <= 20
+
+
+def test_labels_say_that_a_query_was_drawn_and_it_is_not_drawn_again(drawn_from: Path, capsys: Capture) -> None:
+    draw(capsys, drawn_from, "--random-queries", "3")
+    with Session(drawn_from.parent / "people.json", who="ada") as session:
+        while session.answers.current is not None:
+            session.grade(0)
+        session.save()
+        labels = session.file
+    tagged = {row["id"] for row in json.loads(labels.read_text())["queries"] if row.get("tags") == ["drawn-at-random"]}
+    assert len(tagged) == 3
+    again = ragtrial(capsys, "rescore", drawn_from, "--labels", labels, "-o", drawn_from.parent / "again")
+    assert again.code == 0, again.err
+    others = draw(capsys, drawn_from.parent / "again", "--random-queries", "5")
+    assert others.code == 0, others.err
+    assert not tagged & {item.query for item in read_worklist(drawn_from.parent / "people.json").items}
+    refused = draw(capsys, drawn_from.parent / "again", "--random-queries", "6")
+    assert "the report has 8, of which 3 were drawn before. Draw at most 5" in refused.err
+
+
+def test_a_budget_of_labels_is_refused(drawn_from: Path, capsys: Capture) -> None:
+    ended = draw(capsys, drawn_from, "--random-queries", "3", "--budget", "5")
+    assert (ended.code, "leave out --budget" in ended.err) == (2, True)

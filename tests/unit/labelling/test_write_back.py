@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from label_texts import label_texts
 from ragtrial.config import load_config
 from ragtrial.dataset.labels import load_prompt_queries
-from ragtrial.errors import LabelsError
-from ragtrial.labelling.edits import AnswerSheet
+from ragtrial.errors import InputError, LabelsError
+from ragtrial.labelling.edits import AnswerSheet, beside, judged
 from ragtrial.labelling.label_files import (
     Change,
     Done,
@@ -29,6 +29,7 @@ from ragtrial.labelling.label_files import (
     write_back,
 )
 from ragtrial.progress import Silent
+from ragtrial.records import FoundText, Judgment
 from small_experiment import small_experiment
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -131,23 +132,21 @@ def test_a_label_that_is_added_is_all_that_is_new(text: str, data: st.DataObject
     assert (done.action, done.before, done.after) == ("add", None, label)
 
 
-@given(label_texts(), st.data(), st.sampled_from([77, None]))
-def test_another_grade_or_none_is_all_that_changes(text: str, data: st.DataObject, relevance: int | None) -> None:
+@given(label_texts(), st.data())
+def test_another_grade_is_all_that_changes(text: str, data: st.DataObject) -> None:
     value = json.loads(text)
     rows = [row for row in value["queries"] if row["relevant_docs"]]
     if not rows:
         return
     row = data.draw(st.sampled_from(rows))
     label = data.draw(st.sampled_from(row["relevant_docs"]))
-    grade = Grade(str(row["id"]), str(label["doc"]), relevance, quote=label.get("quote"))
+    grade = Grade(str(row["id"]), str(label["doc"]), 77, quote=label.get("quote"))
     new, done = edited(text, grade)
-    same = [one for one in row["relevant_docs"] if grade.speaks_of(one)]
-    if relevance is None:
-        row["relevant_docs"] = [one for one in row["relevant_docs"] if not grade.speaks_of(one)]
-    for one in same:
-        one["relevance"] = 77
+    same = [label for label in row["relevant_docs"] if grade.speaks_of(label)]
+    for label in same:
+        label["relevance"] = 77
     assert new == value
-    assert [one.action for one in done] == ["remove" if relevance is None else "change"] * len(same)
+    assert [change.action for change in done] == ["change"] * len(same)
     assert edit(new["queries"], [grade]) == []
 
 
@@ -156,7 +155,6 @@ def test_another_grade_or_none_is_all_that_changes(text: str, data: st.DataObjec
 
 def test_the_history_says_who_when_and_what_was_before(file: Path) -> None:
     written(file, Grade("7", "old.md", 0), NewQuery("q3", "Why?"), Grade("q3", "a.md", 1), Grade("7", "old.md", 0))
-    written(file, Grade("7", "old.md", None))
     assert history_file(file).name == "prompt_queries.history.jsonl"
     rows = [json.loads(line) for line in history_file(file).read_text(encoding="utf-8").splitlines()]
     common = {"when": "2026-01-31T12:00:00+00:00", "who": "ada", "file": "prompt_queries.json"}
@@ -166,13 +164,12 @@ def test_the_history_says_who_when_and_what_was_before(file: Path) -> None:
         {**common, "query": "q3", "action": "query", "before": None,
          "after": {"id": "q3", "text": "Why?", "relevant_docs": []}},
         {**common, "query": "q3", "action": "add", "before": None, "after": {"doc": "a.md", "relevance": 1}},
-        {**common, "query": "7", "action": "remove", "before": {"doc": "old.md", "relevance": 0}, "after": None},
     ]  # fmt: skip
 
 
 def test_what_changes_nothing_writes_nothing(file: Path) -> None:
     before = file.stat().st_mtime_ns
-    written(file, Grade("7", "returns.md", 3, quote="within 30 days"), Grade("q2", "x", None))
+    written(file, Grade("7", "returns.md", 3, quote="within 30 days"))
     assert file.stat().st_mtime_ns == before
     assert not history_file(file).exists()
 
@@ -187,8 +184,8 @@ def test_an_edit_of_another_query_is_kept(file: Path) -> None:
 
 CONFLICTS: dict[str, tuple[str, Change]] = {
     "another grade": (LABELS.replace('"doc": "old.md"', '"doc": "old.md", "relevance": 2'), Grade("7", "old.md", 0)),
-    "another text": (LABELS.replace("How long can I", "Since when may I"), Grade("7", "old.md", None)),
-    "another id": (LABELS.replace('"id": 7', '"id": 8'), Grade("7", "old.md", None)),
+    "another text": (LABELS.replace("How long can I", "Since when may I"), Grade("7", "old.md", 2)),
+    "another id": (LABELS.replace('"id": 7', '"id": 8'), Grade("7", "old.md", 2)),
     "the new query": (LABELS.replace('"id": 7', '"id": "q3"'), NewQuery("q3", "Yours?")),
 }
 
@@ -243,13 +240,15 @@ def test_a_file_that_is_wrong_already_is_told_as_it_is_and_left(file: Path) -> N
     assert file.read_bytes() == before
 
 
-def test_a_link_to_the_labels_stays_one(file: Path, tmp_path: Path) -> None:
+def test_a_link_to_the_labels_stays_one_and_the_file_keeps_its_permissions(file: Path, tmp_path: Path) -> None:
+    file.chmod(0o664)
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "elsewhere" / "prompt_queries.json"
     link.symlink_to(file)
     written(link, Grade("7", "old.md", 2))
     assert link.is_symlink()
     assert stat.S_ISREG(file.stat().st_mode)
+    assert file.stat().st_mode & 0o777 == 0o664
     assert row(file, "7")["relevant_docs"][1] == {"doc": "old.md", "relevance": 2}
 
 
@@ -267,3 +266,23 @@ def test_a_search_whose_query_somebody_else_judged_meanwhile_says_so_and_what_to
         f"{file}: query 'q1' was changed by somebody else since it was read; nothing was written.",
         f"{file}: Look at what is there now, and label these queries again.",
     ]
+
+
+# new grades next to those that a question has
+
+
+@pytest.mark.parametrize("grades", [(2, 0), (0, 2), (2, 2), (1, 2)])
+def test_the_label_of_a_whole_document_gets_the_highest_grade_that_its_passages_are_given(
+    grades: tuple[int, int],
+) -> None:
+    made = [Grade("q", "a.md", grade, quote) for grade, quote in zip(grades, ("One.", "Two."), strict=True)]
+    changed = list(beside([Judgment("a.md", 1)], made, "quote"))
+    assert {one.relevance for one in changed if one.quote is None} == {2}
+
+
+@pytest.mark.parametrize("text", ["", " \n", None])
+@pytest.mark.parametrize("form", ["quote", "content"])
+def test_a_hit_without_text_cannot_be_quoted(form: str, text: str | None) -> None:
+    hit = FoundText(3, "a.md", "", 0, 0, 1.0, text)
+    with pytest.raises(InputError, match=r"the text of 'a\.md' is empty and cannot be quoted"):
+        judged(form, "q", hit, 1)  # type: ignore[arg-type]

@@ -113,14 +113,18 @@ class Content:
             self.faults += error.faults
             return None
 
-    def read_rows(self, model: type[M]) -> Iterator[tuple[FieldPath, M]]:
-        """The rows that are valid, each with its place."""
-        if not isinstance(self.value, list):
-            self.fault((), "must be a list of rows, JSON lines or CSV.")
-        for position, value in enumerate(self.rows):
-            row = self.read(model, value, (position,))
+    def read_rows(self, model: type[M], *under: str) -> Iterator[tuple[FieldPath, M]]:
+        """The valid rows of the list in the file, or ``under`` these keys, each with its place."""
+        rows = self.value
+        for key in under:
+            rows = rows.get(key) if isinstance(rows, Mapping) else None
+        if not isinstance(rows, list):
+            self.fault(under, "must be a list of rows, JSON lines or CSV.")
+            return
+        for position, value in enumerate(rows):
+            row = self.read(model, value, (*under, position))
             if row is not None:
-                yield (position,), row
+                yield (*under, position), row
 
     def fault(self, where: FieldPath, message: str) -> None:
         """Note a fault of the value there. ``message`` follows the name of the value."""

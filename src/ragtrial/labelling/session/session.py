@@ -337,7 +337,7 @@ def _passage(item: TextToGrade, answer: ItemAnswer) -> Passage:
 
 def _as_judgment(grade: Grade) -> Judgment:
     spans = () if grade.start is None or grade.end is None else (Span(grade.start, grade.end),)
-    return Judgment(grade.doc, grade.relevance or 0, grade.quote, spans)
+    return Judgment(grade.doc, grade.relevance, grade.quote, spans)
 
 
 def _fingerprint(worklist: Worklist) -> str:
