@@ -9,9 +9,11 @@ from pathlib import Path
 
 import yaml
 
+from pages import fenced, replace_sections
 from ragtrial.components.contextual_text import ContextOptions
 from scripts import run_python, run_script
 
+PAGE = Path(__file__).parents[2] / "docs" / "contextual-text.md"
 _BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.M | re.S)
 FEW = [
     f"account-and-app/{name}.md"
@@ -32,11 +34,8 @@ def run(code: str, language: str, folder: Path, workspace: Path) -> str:
     return done.out
 
 
-def copy_few(root: Path, folder: Path) -> None:
-    """The configs, a few documents, and the labels of these."""
-    shutil.copytree(root / "configs", folder / "configs", ignore=shutil.ignore_patterns(".ragtrial", "__pycache__"))
-    with (folder / "configs" / "contextual.yaml").open("a", encoding="utf-8") as config:
-        config.write("latency: false\n")  # the page says nothing of it
+def project_of_few(root: Path, folder: Path) -> Path:
+    """A project of `ragtrial init` over a few documents and the labels of these, with the config of the page."""
     for name in FEW:
         target = folder / "data" / "support" / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -45,19 +44,25 @@ def copy_few(root: Path, folder: Path) -> None:
     for query in labels["queries"]:
         query["relevant_docs"] = [doc for doc in query["relevant_docs"] if doc["doc"] in FEW]
     (folder / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
+    (init,) = re.findall(r"`(ragtrial init [^`]*)`, then `cd support`", PAGE.read_text(encoding="utf-8"))
+    ran = run_script(init, folder)
+    assert ran.code == 0, ran.err
+    replace_sections(folder / "support" / "experiment.yaml", fenced(PAGE, "yaml")[1])
+    return folder / "support"
 
 
 def test_every_command_runs_and_prints_what_the_page_shows(root: Path, tmp_path: Path, shared_workspace: Path) -> None:
-    copy_few(root, tmp_path)
+    project = project_of_few(root, tmp_path)
     printed = ""
-    for block in _BLOCK.finditer((root / "docs" / "contextual-text.md").read_text(encoding="utf-8")):
-        out = run(block["code"], block["language"], tmp_path, shared_workspace)
+    for block in _BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+        out = run(block["code"], block["language"], project, shared_workspace)
         assert block["shown"] in (None, out), out
         printed += out
     assert "  + From an article on the app and the account." not in printed
     assert "  + Accessibility in the Larkfield app From an article on the app and the account.\n" in printed
-    latest = tmp_path / "results" / "contextual" / (tmp_path / "results" / "contextual" / "latest").read_text().strip()
-    report = json.loads((latest / "report.json").read_text(encoding="utf-8"))
+    results = project / "results" / "support"
+    latest = (results / "latest").read_text(encoding="utf-8").strip()
+    report = json.loads((results / latest / "report.json").read_text(encoding="utf-8"))
     found = {setting["name"]: setting for setting in report["settings"]}
     assert set(found) == {"plain", "headings", "headings-sentences"}
     assert found["plain"]["parameters"]["context"]["prefixes"] == "prefixes.jsonl"
@@ -69,7 +74,5 @@ def test_every_command_runs_and_prints_what_the_page_shows(root: Path, tmp_path:
     assert [one["chunks_too_long"] for one in counts] == [0, 0, 0]
 
 
-def test_the_defaults_of_the_page_are_the_defaults(root: Path) -> None:
-    page = (root / "docs" / "contextual-text.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.M | re.S)
-    assert yaml.safe_load(block)["context"] == ContextOptions().model_dump()
+def test_the_defaults_of_the_page_are_the_defaults() -> None:
+    assert yaml.safe_load(fenced(PAGE, "yaml")[0])["context"] == ContextOptions().model_dump()

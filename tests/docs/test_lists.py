@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ragtrial.components.chunkers.base import CHUNKERS
 from ragtrial.components.executors.processes import ProcessExecutor
@@ -16,8 +15,6 @@ from ragtrial.engines import STORES
 from ragtrial.labelling.importers.converting import HOWS
 from ragtrial.search.search_run import METHODS
 from ragtrial.views.sections import plot_names
-
-EXECUTORS = (ProcessExecutor, RayExecutor)
 
 
 def section(root: Path, page: str, start: str) -> str:
@@ -39,11 +36,3 @@ def section(root: Path, page: str, start: str) -> str:
 )
 def test_a_table_has_a_row_for_every_name(root: Path, page: str, start: str, names: Iterable[str]) -> None:
     assert set(re.findall(r"^\| `(\w+)`", section(root, page, start), re.MULTILINE)) == {*names}
-
-
-@pytest.mark.parametrize("executor", EXECUTORS)
-def test_the_config_of_an_executor_is_valid(root: Path, executor: type[ProcessExecutor | RayExecutor]) -> None:
-    page = (root / "docs" / "executors.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    written = yaml.safe_load(blocks[EXECUTORS.index(executor)])["executor"]
-    assert executor.model_validate(written).workers == written["workers"]

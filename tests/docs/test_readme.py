@@ -90,11 +90,3 @@ def test_the_python_of_the_readme_runs(root: Path, clone: Path, shared_workspace
     printed = run_python(code, clone / "python", RAGTRIAL_WORKSPACE=str(shared_workspace))
     assert re.search(r"^Baseline: bm25, ndcg@\d+ 0\.\d+: it finds an answer in the first ", printed, re.MULTILINE)
     assert re.search(r"^No ranking yet: 1 scored question; a ranking needs 10\.$", printed, re.MULTILINE)
-
-
-def test_the_config_of_the_readme_is_a_config(root: Path, tmp_path: Path) -> None:
-    from ragtrial import load_config
-
-    (text,) = fenced(root / "README.md", "yaml")
-    write_files(tmp_path, {"config.yaml": text, "documents/returns.md": "", "prompt_queries.json": ""})
-    assert list(load_config(tmp_path / "config.yaml").retrievers) == ["dense", "bm25", "hybrid"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import typing
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from contests import run_into
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
 from experiments import DOCUMENTS, QUERIES, write_experiment
-from pages import commands, fenced
+from pages import commands, fenced, replace_sections
 from ragtrial import load_config, run_experiment
+from ragtrial.cli.group import group
 from ragtrial.cli.questions_command import command as questions
 from ragtrial.components.embedders.backends import Backend, Precision
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
@@ -35,7 +37,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-# A start: compare-two-runs.md, and commands within sentences.
+# compare-two-runs.md
 
 
 @pytest.mark.slow
@@ -48,15 +50,44 @@ def test_the_commands_of_comparing_two_runs_print_what_the_page_shows(tmp_path: 
     assert shown in done.out
 
 
-def test_the_commands_in_words_exist() -> None:
-    names = ("compare-two-runs", "install", "troubleshooting", "how-many-questions")
-    texts = [(DOCS / f"{name}.md").read_text(encoding="utf-8") for name in names]
-    found = [command for text in texts for command in re.findall(r"`ragtrial ((?:cache )?\w+)([^`]*)`", text)]
-    assert len(found) > 10
-    for command, arguments in found:
-        helped = run_script(f"ragtrial {command} --help", ROOT)
-        assert helped.code == 0, command
-        assert set(re.findall(r"--[\w-]+", arguments)) <= set(re.findall(r"--[\w-]+", helped.out)), arguments
+# All pages.
+
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+_TYPED = re.compile(r"(?:`|^(?:\$ )?(?:\w+=\S+ )?)ragtrial ([a-z][^`\n]*)", re.MULTILINE)
+_CODE = re.compile(r"^```(?:sh|console)\n.*?^```$|`ragtrial [^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+def test_every_command_on_a_page_exists_and_has_the_options_that_are_written() -> None:
+    codes = [code for page in PAGES for code in _CODE.findall(page.read_text(encoding="utf-8"))]
+    typed = {re.split(r" [|>]|  +#", line)[0] for code in codes for line in _TYPED.findall(code)}
+    assert len(typed) > 150
+    for line in typed:
+        words, command = shlex.split(line), typing.cast("click.Command | None", group)
+        while words and isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), words.pop(0))
+        assert command is not None, line
+        if not isinstance(command, click.Group):
+            command.make_parser(click.Context(command)).parse_args(words)
+
+
+NO_SECTIONS = {"ci.md", "data-sets.md"}
+"""A workflow, and a separate file. Another test has the examples of the reference, config-*.md."""
+
+
+def test_every_block_of_yaml_fits_into_a_config_that_init_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    for variable in ("PGVECTOR_URL", "QDRANT_URL", "PGPASSWORD", "MILVUS_TOKEN"):
+        monkeypatch.setenv(variable, "postgresql://localhost/database")
+    succeeded(capsys, "init", "project")
+    written = Path("project/experiment.yaml").read_text(encoding="utf-8")
+    for page in PAGES:
+        no_sections = page.name in NO_SECTIONS or page.name.startswith("config-")
+        for number, block in enumerate([] if no_sections else fenced(page, "yaml")):
+            config = tmp_path / "project" / f"{page.stem}-{number}.yaml"
+            config.write_text(written, encoding="utf-8")
+            replace_sections(config, block)
+            assert load_config(config)
 
 
 # report-page.md

@@ -9,8 +9,6 @@ import pytest
 
 from ragtrial import load_config, run_experiment
 from ragtrial.config.settings import settings_of
-from ragtrial.config.strict_yaml import parse_yaml
-from ragtrial.engines.pgvector import PgvectorStore
 
 PAGE = (Path(__file__).parents[2] / "docs" / "stores.md").read_text(encoding="utf-8")
 
@@ -42,11 +40,3 @@ def test_its_config_for_public_data_has_the_settings_of_its_table(root: Path, mo
     monkeypatch.setenv("BEIR", "scifact")
     settings, _ = settings_of(load_config(root / "configs" / "stores-beir.yaml"))
     assert printed_settings(1) == sorted({one.name for one in settings} - {"exact"})
-
-
-def test_the_server_that_it_shows_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PGPASSWORD", "hunter2-hunter2")
-    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    store = PgvectorStore.model_validate(parse_yaml(shown, "page", Path.cwd()).value["store"])
-    assert store.password is not None
-    assert store.password.get_secret_value() == "hunter2-hunter2"

@@ -16,7 +16,6 @@ from ragtrial.errors import ConfigError
 BASE = "experiment: page\ndataset: {corpus: docs, queries: q.json}\nstore: {kind: exact}\n"
 CHUNKER = "chunker: {kind: recursive, size: 800, overlap: 0, unit: characters}\n"
 _PROVIDER = re.compile(r"^\| ([\w ]+) \| `(\{kind: .*\})` \| (?:`(\w+)`)? ?\|$", re.M)
-_BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.M | re.S)
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +26,6 @@ def page(root: Path) -> str:
 def load(text: str, folder: Path) -> None:
     (folder / "config.yaml").write_text(text, encoding="utf-8")
     load_config(folder / "config.yaml")
-
-
-def test_every_config_of_the_page_loads(page: str, tmp_path: Path) -> None:
-    blocks = _BLOCK.findall(page)
-    assert len(blocks) == 4
-    for block in blocks:
-        keys = yaml.safe_load(block)
-        text = block if "experiment" in keys else BASE + block
-        text += "" if "chunker" in keys or "local" in keys.get("retrievers", {}) else CHUNKER
-        text += "" if "retrievers" in keys else "retrievers: {dense: {kind: dense}}\n"
-        load(text, tmp_path)
 
 
 def test_every_provider_of_the_page_loads_and_has_the_variable_of_its_key(page: str, tmp_path: Path) -> None:

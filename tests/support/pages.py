@@ -10,6 +10,8 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 _BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL)
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 
@@ -30,6 +32,12 @@ def blocks(page: Path) -> Iterator[Block]:
 def fenced(page: Path, language: str) -> list[str]:
     """The blocks of a page in that language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def replace_sections(config: Path, shown: str, **changes: object) -> None:
+    """Replace sections of a config by those that a page shows, and by ``changes`` to them."""
+    sections = {**yaml.safe_load(config.read_text(encoding="utf-8")), **yaml.safe_load(shown), **changes}
+    config.write_text(yaml.safe_dump(sections, sort_keys=False), encoding="utf-8")
 
 
 def commands(page: Path) -> list[list[str]]:
