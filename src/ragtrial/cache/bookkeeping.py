@@ -259,5 +259,5 @@ class Rates(KeptValues):
 
 
 def _state(path: str) -> list[int]:
-    found = os.stat(path)  # noqa: PTH116 - a text, as it came from realpath
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
+    stat = os.stat(path)  # noqa: PTH116 - a text, as it came from realpath
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_dev]

@@ -80,17 +80,17 @@ def read_seal(folder: Path, stands: Path | None = None) -> Seal:
 
     Raises DamagedError, also if it is the seal of another stage than ``stands``, by default ``folder``.
     """
-    path, place = folder / SEAL, stands or folder
+    path, stage = folder / SEAL, stands or folder
     try:
         now = path.stat()
-        found = _seal_in(path, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size)
+        sealed = _seal_in(path, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size)
     except FileNotFoundError:
         raise DamagedError(f"{SEAL} is missing") from None
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DamagedError(f"{SEAL} cannot be read: {error}") from error
-    if (found.kind, found.key) != (place.parent.name, place.name):
-        raise DamagedError(f"it is another stage: {found.kind} {found.key}")
-    return found
+    if (sealed.kind, sealed.key) != (stage.parent.name, stage.name):
+        raise DamagedError(f"it is another stage: {sealed.kind} {sealed.key}")
+    return sealed
 
 
 @lru_cache(maxsize=1000)
@@ -107,15 +107,15 @@ def _seal_in(path: Path, *_stat: int) -> Seal:
 
 def check_sizes(folder: Path, stands: Path | None = None) -> Seal:
     """The seal of ``folder``, whose files are all there and as long as they were. Raises DamagedError. Quick."""
-    found = read_seal(folder, stands)
-    for name, (size, _) in found.files.items():
+    sealed = read_seal(folder, stands)
+    for name, (size, _) in sealed.files.items():
         try:
             now = os.stat(os.path.join(folder, name)).st_size  # noqa: PTH116, PTH118 - asked so often that paths cost
         except OSError:
             raise DamagedError(f"{name} is missing") from None
         if now < size or (now != size and not name.endswith(_DATABASE)):
             raise DamagedError(f"{name} has {now:,} bytes and had {size:,}")
-    return found
+    return sealed
 
 
 def check_bytes(folder: Path, largest: int | None = None, *, stands: Path | None = None) -> Seal:
@@ -123,17 +123,17 @@ def check_bytes(folder: Path, largest: int | None = None, *, stands: Path | None
 
     Reads all files, or files up to ``largest`` bytes.
     """
-    found = check_sizes(folder, stands)
+    sealed = check_sizes(folder, stands)
     for name in (path.relative_to(folder).as_posix() for path in _files(folder)):
-        if name not in found.files and name != SEAL and not name.endswith(_OF_ENGINES):
+        if name not in sealed.files and name != SEAL and not name.endswith(_OF_ENGINES):
             raise DamagedError(f"{name} does not belong to it")
-    for name, (size, digest) in found.files.items():
+    for name, (size, digest) in sealed.files.items():
         if largest is None or size <= largest:
             if name.endswith(_DATABASE):
                 check_database(folder / name)
             if _hashed(folder / name) != digest:
                 raise DamagedError(f"{name} has other bytes than it had")
-    return found
+    return sealed
 
 
 def _hashed(path: Path) -> str:
@@ -144,19 +144,19 @@ def _rows_checksum(path: Path) -> str:
     """The checksum of all rows of a database, but of the table that changes when it is opened."""
     import xxhash
 
-    found = xxhash.xxh3_128()
+    hashed = xxhash.xxh3_128()
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             database.text_factory = bytes
             tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
             for table in (name.decode() for (name,) in tables):
                 if table != _CHANGED_BY_OPENING:
-                    found.update(table.encode())
+                    hashed.update(table.encode())
                     for row in database.execute(f'SELECT * FROM "{table}"'):  # noqa: S608 - the database's own name
-                        found.update(repr(row).encode())
+                        hashed.update(repr(row).encode())
     except sqlite3.Error as error:
         raise DamagedError(f"{path.name}: {error}") from error
-    return str(found.hexdigest())
+    return str(hashed.hexdigest())
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -371,14 +371,14 @@ def _sizes(source: IO[bytes], total: int) -> dict[str, int]:
 
 def _check_path(path: str) -> None:
     """Raise DamagedError if ``path`` is not a valid name of a file in a stage, or names a server."""
-    found = PurePosixPath(path)
-    if found.is_absolute() or ".." in found.parts or "\\" in path:
+    relative = PurePosixPath(path)
+    if relative.is_absolute() or ".." in relative.parts or "\\" in path:
         raise DamagedError(f"{path[:80]!r} is outside of the stage")
-    sizes = [len(part.encode("utf-8", "surrogatepass")) for part in found.parts]
+    sizes = [len(part.encode("utf-8", "surrogatepass")) for part in relative.parts]
     is_long = sum(sizes) > _MOST_PATH or any(size > _MOST_PART for size in sizes)
-    if not found.parts or str(found) != path or not path.isprintable() or is_long:
+    if not relative.parts or str(relative) != path or not path.isprintable() or is_long:
         raise DamagedError(f"{path[:80]!r} is no name of a file")
-    if any(part.casefold() == REMOTE for part in found.parts):
+    if any(part.casefold() == REMOTE for part in relative.parts):
         raise DamagedError("it is an index on a server, which nobody else may name")
 
 

@@ -85,15 +85,15 @@ class Upkeep:
         uses: dict[tuple[str, str], list[Use]] = defaultdict(list)
         for use in self._usage.uses():
             uses[use.kind, use.name].append(use)
-        found = []
+        entries = []
         for path, kind, what in self._found():
             own = uses.get((kind, path.stem), [])
             size = sum(_size(file) for part in _parts(path) for file in (part, *part.rglob("*")))
             used = max((use.when for use in own), default=time_of(path) or time.time())
             experiments = sorted({use.experiment for use in own})
             current = sorted({use.experiment for use in own if use.current})
-            found.append(Entry(path, kind, what, size, used, tuple(experiments), tuple(current)))
-        return sorted(found, key=lambda entry: (-entry.size, str(entry.path)))
+            entries.append(Entry(path, kind, what, size, used, tuple(experiments), tuple(current)))
+        return sorted(entries, key=lambda entry: (-entry.size, str(entry.path)))
 
     def prune(
         self,

@@ -273,8 +273,8 @@ def is_on_network(path: Path) -> bool:
     except OSError:
         return False
     kinds = {Path(mount[1].replace("\\040", " ")): mount[2] for mount in mounts}
-    place = path.absolute()
-    return next((kinds[folder] for folder in (place, *place.parents) if folder in kinds), "").startswith(_NETWORK)
+    whole = path.absolute()
+    return next((kinds[folder] for folder in (whole, *whole.parents) if folder in kinds), "").startswith(_NETWORK)
 
 
 def _remove_if_damaged(path: Path, name: str) -> None:

@@ -123,9 +123,9 @@ class Workspace:
     def check(self, kind: str, name: str, *, small_only: bool = False) -> None:
         """Compare every byte of a stage, or of its small files, with its hashes, once in a run. Raises DamagedError."""
         if self.build_id(kind, name) not in self._sound:
-            found = check_bytes(self.path(kind, name), SMALL if small_only else None)
+            sealed = check_bytes(self.path(kind, name), SMALL if small_only else None)
             if not small_only:
-                self._sound.add(found.id)
+                self._sound.add(sealed.id)
 
     def read(self, kind: str, make: Callable[[], str], read: Callable[[Path], T]) -> T:
         """The result of ``read`` for the stage that ``make`` builds and names; a stage that cannot be read is built

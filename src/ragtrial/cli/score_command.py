@@ -51,7 +51,7 @@ def command(
     metrics: str | None = option("Metrics, comma-separated: ndcg@10,ap,P_10.  [default: a usual few]", "NAMES"),
     labels: str | None = option("Judgments are in this file; all of the others are runs.", "FILE"),
     rules: _Rules,
-    per_query: str | None = option("Write every query's values: .csv .jsonl .parquet .md, or -.", "FILE"),
+    per_query: str | None = option("Write every query's values: .csv .jsonl .md, or -.", "FILE"),
     output: str | None = option("Make a report of it, a new folder that `show` reads.", "REPORT", flags="-o --output"),
     qrels_format: _QrelsForm | None = option("The format of the qrels, if it is not detected."),
     run_format: _RunForm | None = option("The format of the runs, if it is not detected.", flags="--format"),

@@ -221,8 +221,8 @@ def _bases(content: YamlText, folder: Path) -> Iterator[tuple[KeyPath, Path]]:
         where: KeyPath = ("extends", index) if isinstance(named, list) else ("extends",)
         base = folder / expand_user(name) if isinstance(name, str) else None
         if base is None or not base.is_file():
-            found = f"there is no file {base}" if base else "it must be a path, or a list of paths"
-            raise ConfigError(content.fault_at(where, f"extends is {shown(name)}; {found}."))
+            fault = f"there is no file {base}" if base else "it must be a path, or a list of paths"
+            raise ConfigError(content.fault_at(where, f"extends is {shown(name)}; {fault}."))
         yield where, base
 
 

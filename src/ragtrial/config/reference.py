@@ -41,15 +41,15 @@ def labels_schema() -> dict[str, Any]:
 def _as_loaded(schema: Any) -> Any:
     """``schema`` as strict as the loader with names, and with variables where it wants a number, true or false."""
     if isinstance(schema, list):
-        return [_as_loaded(one) for one in schema]
+        return [_as_loaded(inner) for inner in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {key: _as_loaded(value) for key, value in schema.items()}
-    if made.get("type") in ("integer", "number", "boolean"):
-        made |= {"type": [made["type"], "string"], "pattern": r"\$\{[A-Za-z_]"}
-    if "patternProperties" in made:
-        made.setdefault("additionalProperties", False)  # names that do not fit are refused, not passed over
-    return made
+    loaded = {key: _as_loaded(value) for key, value in schema.items()}
+    if loaded.get("type") in ("integer", "number", "boolean"):
+        loaded |= {"type": [loaded["type"], "string"], "pattern": r"\$\{[A-Za-z_]"}
+    if "patternProperties" in loaded:
+        loaded.setdefault("additionalProperties", False)  # names that do not fit are refused, not passed over
+    return loaded
 
 
 _TYPES = {"integer": "whole number", "number": "number", "boolean": "true or false", "string": "text"}
@@ -131,8 +131,8 @@ def _sections(path: str, model: Schema, about: str, root: Schema) -> Iterator[Co
             continue
         for inner, more in _models(node, root):
             where = f"{path}.{name}{more}".lstrip(".")
-            said = inner["description"] if more else node.get("description", inner["description"])
-            yield from _sections(where, inner, said, root)
+            meaning = inner["description"] if more else node.get("description", inner["description"])
+            yield from _sections(where, inner, meaning, root)
 
 
 def _models(node: Schema, root: Schema, more: str = "") -> Iterator[tuple[Schema, str]]:
@@ -158,11 +158,11 @@ def _key(name: str, node: Schema, is_required: bool) -> ConfigKey:  # noqa: FBT0
 
 def _value(node: Schema) -> str:
     """The type of a value and its range, in words."""
-    choices = [_value(one) for one in (*node.get("anyOf", ()), *node.get("oneOf", ())) if one.get("type") != "null"]
+    choices = [choice for choice in (*node.get("anyOf", ()), *node.get("oneOf", ())) if choice.get("type") != "null"]
     if choices:
-        return " or ".join(dict.fromkeys(choices))
+        return " or ".join(dict.fromkeys(map(_value, choices)))
     if "enum" in node or "const" in node:
-        return " or ".join(f"`{one}`" for one in node.get("enum", [node.get("const")]))
+        return " or ".join(f"`{choice}`" for choice in node.get("enum", [node.get("const")]))
     if node.get("type") == "array":
         inner = _value(node.get("items", {}))
         return "list" if inner == "any" else f"list of: {inner}"

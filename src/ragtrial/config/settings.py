@@ -218,14 +218,14 @@ def cutting(settings: Sequence[Setting]) -> list[Setting]:
     Parts that are not scored are named like `dense of hybrid`; equal parts are listed once.
     """
     of_settings = {setting.ranking_key for setting in settings}
-    found: dict[tuple[str, str], Setting] = {}
+    cutters: dict[tuple[str, str], Setting] = {}
     for setting in settings:
-        for one in setting.tree():
-            if one is setting:
-                found[one.name, ""] = one
-            elif one.ranking_key not in of_settings:
-                found.setdefault(("", one.ranking_key), replace(one, name=f"{one.name} of {setting.name}"))
-    return [one for one in found.values() if one.cuts_documents]
+        for part in setting.tree():
+            if part is setting:
+                cutters[part.name, ""] = part
+            elif part.ranking_key not in of_settings:
+                cutters.setdefault(("", part.ranking_key), replace(part, name=f"{part.name} of {setting.name}"))
+    return [part for part in cutters.values() if part.cuts_documents]
 
 
 def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iterator[ReportWarning]:
@@ -272,13 +272,13 @@ def too_long_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> I
 
 def uncovered_warnings(setting: Setting, chunks: Chunks) -> Iterator[ReportWarning]:
     """A warning if ``chunks``, the chunks of ``setting``, leave text out, as only some chunkers may."""
-    found = uncovered(chunks) if setting.chunker.may_leave_out else None
-    if found and found.uncovered:
-        documents, share = counted(len(found.documents), "document"), found.uncovered / found.characters
+    left_out = uncovered(chunks) if setting.chunker.may_leave_out else None
+    if left_out and left_out.uncovered:
+        documents, share = counted(len(left_out.documents), "document"), left_out.uncovered / left_out.characters
         yield ReportWarning(
             "uncovered-text",
-            f"{setting.name}: {found.uncovered:,} of {found.characters:,} characters ({share:.1%}, without white "
-            f"space) are in no chunk and cannot be found; they are in {documents}, {found.documents[0]!r} first.",
+            f"{setting.name}: {left_out.uncovered:,} of {left_out.characters:,} characters ({share:.1%}, without white "
+            f"space) are in no chunk and cannot be found; they are in {documents}, {left_out.documents[0]!r} first.",
         )
 
 

@@ -59,10 +59,10 @@ class YamlText:
     def without(self, *keys: str) -> YamlText:
         """The same mapping without some of its keys."""
         value, written = (
-            {key: one for key, one in whole.items() if key not in keys} for whole in (self.value, self.written)
+            {key: inner for key, inner in whole.items() if key not in keys} for whole in (self.value, self.written)
         )
         gone = [(key,) for key in keys]
-        return YamlText(value, written, {path: one for path, one in self.places.items() if path[:1] not in gone})
+        return YamlText(value, written, {path: inner for path, inner in self.places.items() if path[:1] not in gone})
 
 
 def merged(base: YamlText, over: YamlText) -> YamlText:
@@ -87,7 +87,7 @@ def merged_values(base: Any, over: Any, path: KeyPath = (), gone: list[KeyPath] 
         if gone is not None:
             gone.append(path)
         return over
-    laid = {key: merged_values(base[key], one, (*path, key), gone) if key in base else one for key, one in over.items()}
+    laid = {key: merged_values(base[key], new, (*path, key), gone) if key in base else new for key, new in over.items()}
     return {**base, **laid}
 
 
@@ -128,8 +128,8 @@ _ADVICE = {
 
 
 def _syntax_fault(error: yaml.MarkedYAMLError, file: str, text: str) -> Fault:
-    mark, found = error.problem_mark or error.context_mark, str(error)
-    message = next((advice for said, advice in _ADVICE.items() if said in found), None)
+    mark, description = error.problem_mark or error.context_mark, str(error)
+    message = next((advice for words, advice in _ADVICE.items() if words in description), None)
     if mark and text[: mark.index + 1].endswith("${"):
         message = 'a variable inside {...} or [...] must be in quotes, like "${NAME}".'
     if message is None:

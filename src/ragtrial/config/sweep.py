@@ -205,7 +205,7 @@ class Combination:
         return all(key in self.values and identity_of(self.values[key]) == identity_of(entry[key]) for key in entry)
 
     def __str__(self) -> str:
-        return ", ".join(f"{key} {shown(one)}" for key, one in self.values.items()) or "the config as it stands"
+        return ", ".join(f"{key} {shown(value)}" for key, value in self.values.items()) or "the config as it stands"
 
 
 def identity_of(value: Any) -> Hashable:
@@ -215,7 +215,7 @@ def identity_of(value: Any) -> Hashable:
     if isinstance(value, list):
         return tuple(map(identity_of, value))
     if isinstance(value, Mapping):
-        return frozenset((key, identity_of(one)) for key, one in value.items())
+        return frozenset((key, identity_of(inner)) for key, inner in value.items())
     return (bool, value) if isinstance(value, bool) else (value, None)
 
 
@@ -241,11 +241,11 @@ def combinations(sweep: SweepOptions) -> tuple[list[Combination], list[PlacedFau
             message = f"{dotted(where)} drops nothing: no combination of the matrix has all of its values."
             faults.append((where, message))
     kept = [combination for combination in matrix if not any(map(combination.agrees, sweep.exclude))]
-    found = unique([*kept, *sweep.included()])
-    if not found:
+    all_combinations = unique([*kept, *sweep.included()])
+    if not all_combinations:
         message = "sweep.exclude drops every combination of the matrix; there is nothing to run."
         faults.append((("sweep", "exclude"), message))
-    return found, faults
+    return all_combinations, faults
 
 
 def unique(combinations: Iterable[Combination]) -> list[Combination]:
@@ -361,8 +361,8 @@ class SettingNames:
         own = f"retrievers.{retriever}."
         others = [other for other in self.keys if other != key]
         if key.startswith(own):  # options of other retrievers are not among its own
-            there = [one for one in others if one.startswith(own) or not one.startswith("retrievers.")]
-            others = [one.removeprefix(own) for one in there]
+            near = [one for one in others if one.startswith(own) or not one.startswith("retrievers.")]
+            others = [one.removeprefix(own) for one in near]
         parts = key.removeprefix(own).split(".")
         ends = (".".join(parts[-length:]) for length in range(1, len(parts) + 1))
         return next((end for end in ends if not any(f".{other}".endswith(f".{end}") for other in others)), key)
@@ -385,9 +385,9 @@ def _labels_of(values: Sequence[Any]) -> dict[Hashable, str]:
 def _shown(value: Any, *, others: Sequence[Any] = (), is_whole: bool = False) -> str:
     """``value`` in letters, digits, ``.``, ``_`` and ``-``; shortened, unless the whole is wanted."""
     if isinstance(value, Mapping):
-        return _mapping_shown(value, [one for one in others if isinstance(one, Mapping)], is_whole=is_whole)
+        return _mapping_shown(value, [inner for inner in others if isinstance(inner, Mapping)], is_whole=is_whole)
     if isinstance(value, list):
-        return "-".join(_shown(one, is_whole=is_whole) for one in value).lstrip(_SEPARATORS) or "empty"
+        return "-".join(_shown(inner, is_whole=is_whole) for inner in value).lstrip(_SEPARATORS) or "empty"
     if value is None or isinstance(value, bool):
         return "none" if value is None else str(value).lower()
     text = str(value)
@@ -402,11 +402,11 @@ def _mapping_shown(value: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
     """The kind, and the differences from ``others`` of the same kind, or all options if the whole is wanted."""
     alike = [other for other in others if other.get("kind") == value.get("kind")]
     parts = [_shown(value["kind"])] if "kind" in value else []
-    for key, one in value.items():
-        differs = any(identity_of([other[key]] if key in other else None) != identity_of([one]) for other in alike)
+    for key, option in value.items():
+        differs = any(identity_of([other[key]] if key in other else None) != identity_of([option]) for other in alike)
         if key != "kind" and (is_whole or differs):
-            label = _shown(one, is_whole=is_whole or isinstance(one, Mapping))
-            parts.append(label if key in _SPEAKS_FOR_ITSELF else key + _glued(label, one))
+            label = _shown(option, is_whole=is_whole or isinstance(option, Mapping))
+            parts.append(label if key in _SPEAKS_FOR_ITSELF else key + _glued(label, option))
     return _UNSAFE.sub("-", "-".join(parts)).strip(_SEPARATORS) or "empty"
 
 

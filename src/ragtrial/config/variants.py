@@ -109,14 +109,14 @@ def sweep_faults(sweep: SweepOptions, config: Mapping[str, Any]) -> Iterator[Pla
     Options that are not there, or have another value than they may, are found when a combination is laid over it.
     """
     together = [[(axis.where, key) for axis in sweep.axes() for key in axis.keys]]
-    together += [[(where, key) for key, where in one.where.items()] for one in sweep.included()]
+    together += [[(where, key) for key, where in combination.where.items()] for combination in sweep.included()]
     for named in together:
         for where, key in named:
             if refusal := _refusal(key, config):
                 yield where, f"{dotted(where)}: {refusal}"
         for number, (where, key) in enumerate(named):
             for _, other in named[:number]:
-                if any(f"{one}.".startswith(f"{two}.") for one, two in permutations((key, other))):
+                if any(f"{first}.".startswith(f"{second}.") for first, second in permutations((key, other))):
                     yield where, f"{dotted(where)}: {key} and {other} set the same option; leave one of them out."
     for axis in sweep.axes():
         yield from _axis_faults(axis, is_searched=bool(config.get("search")))

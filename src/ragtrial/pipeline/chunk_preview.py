@@ -108,11 +108,11 @@ def cut_settings(
     return [_cut(corpus, setting, document) for setting in cutting(settings)]
 
 
-def distinct_rows(found: list[CutSetting], most: int | None = None) -> Iterator[dict[str, Any]]:
+def distinct_rows(settings: list[CutSetting], most: int | None = None) -> Iterator[dict[str, Any]]:
     """The rows of all settings, ``most`` of each; a chunk of several settings is listed once, for the first setting."""
     seen: set[str] = set()
-    for one in found:
-        for row in one.rows(most):
+    for setting in settings:
+        for row in setting.rows(most):
             if row["chunk"] not in seen:
                 seen.add(row["chunk"])
                 yield row

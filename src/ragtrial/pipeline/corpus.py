@@ -163,23 +163,23 @@ class Graph:
         Searches of equal width share one. A wider search of an approximate index finds other hits, and the hits of a
         setting must not depend on the other settings.
         """
-        found: dict[Search, Depth] = {}
+        depths: dict[Search, Depth] = {}
 
         def want(setting: Setting, depth: Depth) -> None:
             search = search_of(setting, depth)
-            found[search] = found.get(search, Depth()) | depth
+            depths[search] = depths.get(search, Depth()) | depth
             for part in setting.parts:
                 want(part, Depth(candidates=setting.depth_of_parts))
 
         for setting in self.settings:
-            for one in filter(None, (setting, exact_twin(setting))):
-                want(one, Depth(units=setting.retriever.top_k))
-        return found
+            for searched in filter(None, (setting, exact_twin(setting))):
+                want(searched, Depth(units=setting.retriever.top_k))
+        return depths
 
     def run_of(self, setting: Setting) -> SettingRun:
         """The last stages of one of the settings. Raises what failed before any question could be asked."""
-        for one in setting.tree():
-            writer = one.retriever.writer if isinstance(one.retriever, Refiner) else None
+        for part in setting.tree():
+            writer = part.retriever.writer if isinstance(part.retriever, Refiner) else None
             if writer is not None and writer.key in self.failures:
                 raise self.failures[writer.key]
         if setting not in self._runs:
@@ -187,11 +187,11 @@ class Graph:
             ranking = self.ranking(setting, self.questions, depth)
             latency: LatencyStage | None = None
             audit: AuditStage | None = None
-            if self.latency and all(one.setting.retriever.has_latency for one in stages.tree()):
+            if self.latency and all(part.setting.retriever.has_latency for part in stages.tree()):
                 latency = corpus.once(LatencyStage(corpus.resources, ranking, self.unit, self.seed))
             twin = exact_twin(setting)
             if twin is not None:
-                own = next((one for one in self.settings if one.ranking_key == twin.ranking_key), twin)
+                own = next((other for other in self.settings if other.ranking_key == twin.ranking_key), twin)
                 exact = self.ranking(own, self.questions, depth)
                 audit = corpus.once(AuditStage(corpus.resources, setting, ranking, exact, stages.index))
             self._runs[setting] = SettingRun(ranking, latency, audit)
@@ -203,8 +203,8 @@ class Graph:
         asked, looked_at = setting.wordings(questions), Depth(candidates=setting.depth_of_parts)
         parts = tuple(self.ranking(part, asked, looked_at) for part in setting.parts)
         corpus, stages, deepest, width = self.corpus, self.corpus.stages(setting), self.depths[search], search[1]
-        made = RankingStage(corpus.resources, stages, parts, questions, self.unit, deepest, width)
-        return corpus.once(made)
+        stage = RankingStage(corpus.resources, stages, parts, questions, self.unit, deepest, width)
+        return corpus.once(stage)
 
 
 def search_of(setting: Setting, depth: Depth) -> Search:

@@ -117,14 +117,14 @@ class ChunkStage(Stage[Chunks]):
     def inputs(self) -> Inputs:
         chunker, tokenizer = self.chunker, self.resources.unit_tokenizer(self.setting)
         parts = chunker.fingerprint_parts(self.resources.digest)
-        found = options_and_code("chunker", chunker, parts, "chunker code")
-        found["context.title"] = self.setting.context.title
+        inputs = options_and_code("chunker", chunker, parts, "chunker code")
+        inputs["context.title"] = self.setting.context.title
         if tokenizer is not None:
             owner = "embedder" if chunker.counted_by == "embedder" else "chunker"
-            found[f"{owner} tokenizer"] = tokenizer.fingerprint
+            inputs[f"{owner} tokenizer"] = tokenizer.fingerprint
         if chunker.needs_embedder:
-            found |= embedder_inputs(self.resources.embedder(self.setting.embedder.whole))
-        return found
+            inputs |= embedder_inputs(self.resources.embedder(self.setting.embedder.whole))
+        return inputs
 
     def unhashed_inputs(self) -> Inputs:
         has_embedder = self.chunker.counted_by == "embedder" or self.chunker.needs_embedder
@@ -166,10 +166,10 @@ def estimated_chunks(setting: Setting, sizes: Counts) -> int:
 
 def embedder_inputs(embedder: CachedEmbedder) -> dict[str, Any]:
     """The inputs that change the vectors of given texts."""
-    found = options_and_code("embedder", embedder.embedder, embedder.parts, "embedder files")
+    inputs = options_and_code("embedder", embedder.embedder, embedder.parts, "embedder files")
     if embedder.embedder.used_dimensions is not None:
-        found[f"embedder.{embedder.embedder.cut_option}"] = embedder.embedder.used_dimensions
-    return found | {"embedder.document_prefix": embedder.document_prefix}
+        inputs[f"embedder.{embedder.embedder.cut_option}"] = embedder.embedder.used_dimensions
+    return inputs | {"embedder.document_prefix": embedder.document_prefix}
 
 
 def embedder_names(setting: Setting) -> dict[str, Any]:
@@ -396,7 +396,7 @@ def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], disti
 
 def _write_spent(folder: Path, spent: Spent) -> None:
     """Write ``spent`` in a fixed number of bytes, since they count as a part of an exact index."""
-    sums = [np.nan if one is None else one for one in (spent.seconds, spent.tokens)]
+    sums = [np.nan if amount is None else amount for amount in (spent.seconds, spent.tokens)]
     write_array(folder / "spent.npy", np.array(sums, dtype=np.float64))
 
 

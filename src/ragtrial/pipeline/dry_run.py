@@ -106,11 +106,11 @@ class _Walk:
 
     def _shown(self, run: SettingRun) -> Iterator[Stage[Any]]:
         """The shown stages of a setting, with the rankings of parts that the setting needs."""
-        for one in run.ranking.stages.tree():
-            texts = one.texts if one.texts and one.texts.is_kept else None
-            embeddings = one.index.embeddings if one.index else None
+        for part in run.ranking.stages.tree():
+            texts = part.texts if part.texts and part.texts.is_kept else None
+            embeddings = part.index.embeddings if part.index else None
             whole = embeddings.whole if embeddings and self._own_missing(embeddings) else None
-            yield from (stage for stage in (one.chunks, texts, whole, embeddings, one.index) if stage)
+            yield from (stage for stage in (part.chunks, texts, whole, embeddings, part.index) if stage)
         yield from self._with_parts(run.ranking)
         if run.latency is not None:
             yield run.latency
@@ -127,14 +127,14 @@ class _Walk:
         kind, amount, lacking = stage.shown_as, stage.amount(self._kept), self._lacking(stage)
         if not lacking:
             return PlannedStage(kind, stage.label, settings, "", replace(amount, to_do=0, seconds=0.0, cost=None))
-        missing = tuple(name for one in lacking for name in self._own_missing(one))
+        missing = tuple(name for need in lacking for name in self._own_missing(need))
         damage = [self._workspace.damage(folder, name) for folder, name in missing if name]
         why = next((f"damaged: {fault}" for fault in damage if fault), "")
         if not why and isinstance(stage, RankingStage) and amount.to_do < amount.count:
             why = f"questions that were skipped will be asked again: {amount.to_do:,}"
         if not why:
-            before = (one for one in all_needs(stage)[:-1] if one in self._settings and self._lacking(one))
-            after = next((one.shown_as for one in before), None)
+            before = (need for need in all_needs(stage)[:-1] if need in self._settings and self._lacking(need))
+            after = next((need.shown_as for need in before), None)
             why = f"after {after}" if after else self._difference(lacking[0])
         return PlannedStage(kind, stage.label, settings, why, amount, missing)
 
@@ -157,7 +157,7 @@ class _Walk:
         if isinstance(stage, RankingStage | LatencyStage) and not own:
             return []
         hidden = (need for need in stage.needs if need not in self._settings and need.shown_as != "documents")
-        return list(dict.fromkeys([*own, *(one for need in hidden for one in self._lacking(need))]))
+        return list(dict.fromkeys([*own, *(lacking for need in hidden for lacking in self._lacking(need))]))
 
     def _difference(self, stage: Stage[Any]) -> str:
         """The difference from the most similar finished stage of the same kind, of several the newest."""

@@ -265,18 +265,18 @@ class LatencyStage(Stage[LatencyPart | None]):
 
     def __post_init__(self) -> None:
         self.needs = (self.ranking,)
-        self._questions, self._tree = self.ranking.questions, [one.setting for one in self.ranking.stages.tree()]
+        self._questions, self._tree = self.ranking.questions, [part.setting for part in self.ranking.stages.tree()]
         self._count = min(len(self._questions), SAMPLE)
-        self._rate = " ".join(["latency", *(one.retriever.kind for one in self._tree)])
+        self._rate = " ".join(["latency", *(part.retriever.kind for part in self._tree)])
         self.label = self.ranking.setting.name
         self.title = f"latency of {self.label}"
 
     def inputs(self) -> Inputs:
         devices = [
-            options.model_dump().get("device") for one in self._tree for options in (one.embedder, one.retriever)
+            options.model_dump().get("device") for part in self._tree for options in (part.embedder, part.retriever)
         ]
         # A retriever gets one question at a time, so its batches do not matter; a refiner gets many hits.
-        refiners = [one.retriever.model_dump() for one in self._tree if isinstance(one.retriever, Refiner)]
+        refiners = [part.retriever.model_dump() for part in self._tree if isinstance(part.retriever, Refiner)]
         batches = [options["batch_size"] for options in refiners if "batch_size" in options]
         top_k = self.ranking.setting.retriever.top_k
         return {"top_k": top_k, "seed": self.seed, "devices": devices, "batches": batches, "format": 3}

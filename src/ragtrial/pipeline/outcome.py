@@ -117,7 +117,7 @@ def report_of(run: Run, outcome: Outcome, config: ExperimentConfig | None = None
             "empty_documents": library.empty,
             "documents_fingerprint": run.corpus.fingerprint,
         },
-        packages=packages_of([one.found.setting for one in scored], library),
+        packages=packages_of([setting.found.setting for setting in scored], library),
         experiment=config.experiment,
         config=config.as_written,
         failures=list(outcome.failures.values()),
@@ -129,7 +129,7 @@ def write_outcome(run: Run, outcome: Outcome, report: Report, files: Mapping[str
     config, options, scored = run.config, run.options, list(outcome.scored.values())
     is_complete = options.limit is None and options.settings is None and not report.failures
     run.corpus.resources.workspace.finish(complete=is_complete)
-    rankings = {one.name: ranking_rows(one) for one in scored} | part_rankings(scored)
+    rankings = {setting.name: ranking_rows(setting) for setting in scored} | part_rankings(scored)
     text = config.text or json.dumps(config.as_written, indent=1)
     return write_report(report, Path(config.output.directory), rankings, text_rows(scored), text, files)
 

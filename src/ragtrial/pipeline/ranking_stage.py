@@ -94,8 +94,8 @@ class SettingContext:
     @cached_property
     def _texts_by_chunks(self) -> dict[str, IndexedTexts]:
         """The indexed texts of all chunks of the setting and its parts, by the name of the chunks."""
-        texts = [self.runner.artefact(one.texts) for one in self.stages.tree() if one.texts is not None]
-        return {one.chunks.name: one for one in texts}
+        texts = [self.runner.artefact(part.texts) for part in self.stages.tree() if part.texts is not None]
+        return {part.chunks.name: part for part in texts}
 
     def index(self) -> Index:
         if self.open_index is None:
@@ -218,8 +218,8 @@ class RankingStage(Stage[Ranked]):
         self.title = f"rankings of {setting.name}"
         self.label = f"{setting.name} ({setting.retriever.kind})"
         self._has_embedder = "embedder" in setting.retriever.reached_by
-        chunked = [one.chunks for one in stages.tree() if one.chunks and "chunker" in one.setting.retriever.reached_by]
-        self._chunks = tuple(dict.fromkeys(chunked))
+        cut = (part for part in stages.tree() if part.chunks and "chunker" in part.setting.retriever.reached_by)
+        self._chunks = tuple(dict.fromkeys(part.chunks for part in cut if part.chunks))
         searched = stages.index or stages.texts or stages.chunks
         self.needs = (stages.documents, *((searched,) if searched else ()), *parts)
         self.reads = (stages.documents, *self._chunks)
@@ -227,19 +227,19 @@ class RankingStage(Stage[Ranked]):
 
     def inputs(self) -> Inputs:
         retriever, reached = self.setting.retriever, self.setting.retriever.reached_by
-        found = options_and_code("retriever", retriever, retriever.identity(), "retriever code")
-        found[f"retriever {retriever.inputs_are}"] = fingerprint(retriever.inputs(self.resources.digest))
+        inputs = options_and_code("retriever", retriever, retriever.identity(), "retriever code")
+        inputs[f"retriever {retriever.inputs_are}"] = fingerprint(retriever.inputs(self.resources.digest))
         asked = fingerprint([retriever.asked(question) for question in self.questions])
-        found |= {"questions": asked, "evaluators.unit": self.unit, "rankings format": RANKINGS_FORMAT}
+        inputs |= {"questions": asked, "evaluators.unit": self.unit, "rankings format": RANKINGS_FORMAT}
         if any(question.own_document for question in self.questions):
             own = [question.own_document for question in self.questions]
-            found["dataset.drop_query_document"] = fingerprint(own)
+            inputs["dataset.drop_query_document"] = fingerprint(own)
         if "context" in reached and "chunker" not in reached:
-            found |= dotted_options("context", self.setting.context.identity())
+            inputs |= dotted_options("context", self.setting.context.identity())
         if self._has_embedder:
             embedder = self.resources.embedder(self.setting.embedder)
-            found |= embedder_inputs(embedder) | {"embedder.query_prefix": embedder.query_prefix}
-        return found if self.width is None else found | {"search width": self.width}
+            inputs |= embedder_inputs(embedder) | {"embedder.query_prefix": embedder.query_prefix}
+        return inputs if self.width is None else inputs | {"search width": self.width}
 
     def tree(self) -> Iterator[RankingStage]:
         """The stages of all parts, at any depth, before the stage itself."""
@@ -279,16 +279,16 @@ class RankingStage(Stage[Ranked]):
 
     @contextmanager
     def held_for_build(self, runner: Runner) -> Iterator[Sequence[Any]]:
-        chunks = [runner.artefact(one) for one in self._chunks]
+        chunks = [runner.artefact(stage) for stage in self._chunks]
         with open_setting(self.resources, self.stages, runner, self.unit, with_parts=False) as setting:
-            yield setting, {one.name: one for one in chunks}
+            yield setting, {stage.name: stage for stage in chunks}
 
     def build(self, folder: Path, setting: OpenSetting, known: Mapping[str, Chunks], *artefacts: Any) -> Ranked:
         rankings: Sequence[Ranked] = artefacts[len(artefacts) - len(self.parts) :]
-        found = [one.cut(Depth(candidates=self.setting.depth_of_parts)).candidates for one in rankings]
+        candidates = [ranked.cut(Depth(candidates=self.setting.depth_of_parts)).candidates for ranked in rankings]
         name, count = f"retrieval ({self.setting.name})", len(self.questions)
         with self.resources.working(name, count, "queries", self._rate) as progress:
-            ranked = setting.ranked(self.questions, self.depth, progress.advance, found)
+            ranked = setting.ranked(self.questions, self.depth, progress.advance, candidates)
         ranked = replace(ranked, stages=frozenset(setting.kept))
         ranked.save(folder, known)
         return ranked
@@ -329,10 +329,10 @@ class RankingStage(Stage[Ranked]):
 
     def expected_cost(self, kept: KeptArtefacts, count: int) -> float | None:
         """The estimated price that endpoints charge for ``count`` of its questions; None without a known price."""
-        chunks = next((one.chunks.amount(kept).count for one in self.stages.tree() if one.chunks), 0)
+        chunks = next((part.chunks.amount(kept).count for part in self.stages.tree() if part.chunks), 0)
         size = float(kept.library.sizes.sum()) / BYTES_PER_TOKEN / max(1, chunks)
         own = self.setting.retriever.expected_cost(self.questions, Texts(chunks, size))
-        parts = [one for one in (self.query_cost(), own) if one is not None]
+        parts = [part for part in (self.query_cost(), own) if part is not None]
         return sum(parts) * count / max(1, len(self.questions)) if parts else None
 
     def query_cost(self) -> float | None:

@@ -58,11 +58,11 @@ def build_report(
     queries = [schema.QueryPart.model_validate(query, from_attributes=True) for query in labels.queries]
     by_span, primary = options.unit == "span", str(metrics.primary)
     whole = judged_whole(labels.queries, library) if by_span and library is not None else {}
-    settings, judged = [one.to_part() for one in scored], {one.name: one.judged for one in scored if one.judged}
-    reported = [*warnings, *(warning for one in scored for warning in setting_warnings(one, primary))]
-    reported += tie_warnings({name: one.tied for name, one in judged.items()}, primary, options.ties)
-    reported += judged_warnings({name: one.graded for name, one in judged.items()}, metrics.primary.k)
-    reported += chunk_label_warnings({name: one.graded for name, one in judged.items()})
+    tied = {setting.name: setting.judged.tied for setting in scored if setting.judged}
+    graded = {setting.name: setting.graded for setting in scored if setting.judged}
+    reported = [*warnings, *(warning for setting in scored for warning in setting_warnings(setting, primary))]
+    reported += [*tie_warnings(tied, primary, options.ties), *judged_warnings(graded, metrics.primary.k)]
+    reported += chunk_label_warnings(graded)
     return Report(
         schema_version=SCHEMA_VERSION,
         run_id=new_run_id(datetime.now(UTC)),
@@ -79,7 +79,7 @@ def build_report(
         metrics={str(metric): metric_part(metric, options) for metric in metrics.metrics},
         prompt=labels.prompt,
         queries=queries,
-        settings=settings,
+        settings=[setting.to_part() for setting in scored],
         warnings=[schema.WarningPart(**asdict(warning)) for warning in dict.fromkeys(reported)],
         environment=environment(packages),
         **fields,
@@ -279,12 +279,13 @@ def grades_row(graded: GradedRankings, query: int, length: int) -> list[int | No
 
 def part_rankings(scored: Sequence[ScoredSetting]) -> dict[str, Iterator[dict[str, Any]]]:
     """The rows of component rankings that are not settings themselves, by the name of the file."""
-    return {
-        part_file(setting_parameters(part.whole), part.setting.entry): _part_rows(one.query_ids, part, one.graded.unit)
-        for one in scored
-        for part in one.found.parts
-        if part.found is not None
-    }
+    rows = {}
+    for setting in scored:
+        for part in setting.found.parts:
+            if part.found is not None:
+                name = part_file(setting_parameters(part.whole), part.setting.entry)
+                rows[name] = _part_rows(setting.query_ids, part, setting.graded.unit)
+    return rows
 
 
 def _part_rows(queries: Sequence[str], part: ComponentRanking, unit: Unit) -> Iterator[dict[str, Any]]:
@@ -295,11 +296,11 @@ def _part_rows(queries: Sequence[str], part: ComponentRanking, unit: Unit) -> It
     if part.found is not None:
         chunks = part.found.units
         owner = chunks.document if unit == "document" else np.arange(len(chunks), dtype=np.int32)
-        found = collapse(part.found.rankings, owner)
+        collapsed = collapse(part.found.rankings, owner)
         kept = ("docs", "starts", "ends") if unit == "span" else ("docs",)
         for row, query in enumerate(queries):
-            codes = found.units[row][found.units[row] != PADDING]
-            scores = found.rankings.scores[row, : len(codes)].tolist()
+            codes = collapsed.units[row][collapsed.units[row] != PADDING]
+            scores = collapsed.rankings.scores[row, : len(codes)].tolist()
             columns = _columns(chunks, codes)
             yield {
                 "query": query,
@@ -311,9 +312,9 @@ def _part_rows(queries: Sequence[str], part: ComponentRanking, unit: Unit) -> It
 def text_rows(scored: Sequence[ScoredSetting]) -> Iterator[dict[str, Any]]:
     """One row for each chunk that any setting returned, in the order of the documents; with its pages, if any."""
     seen: set[str] = set()
-    for one in scored:
-        chunks = one.found.chunks
-        units = distinct(one.found.ranked.units).tolist()
+    for setting in scored:
+        chunks = setting.found.chunks
+        units = distinct(setting.found.ranked.units).tolist()
         for unit, name in zip(units, chunks.ids(units), strict=True):
             if name not in seen:
                 seen.add(name)

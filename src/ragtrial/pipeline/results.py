@@ -443,9 +443,9 @@ class Results:
             is_kept = part.kept_key(self.graph.corpus.resources.workspace) is not None
             is_setting = bool(setting.retriever.score)
             if is_kept and (is_deeper or not is_setting):
-                found = self.graph.corpus.runner.artefact(part).candidates
-                diagnostics = None if is_setting else self._diagnostics(part.stages, part.questions, found.facts)
-                cut = replace(found, rankings=found.rankings.cut(whole.depth_of_parts)) if is_same else None
+                candidates = self.graph.corpus.runner.artefact(part).candidates
+                diagnostics = None if is_setting else self._diagnostics(part.stages, part.questions, candidates.facts)
+                cut = replace(candidates, rankings=candidates.rankings.cut(whole.depth_of_parts)) if is_same else None
                 yield ComponentRanking(setting, whole, cut, diagnostics)
             yield from self._components(setting, part, as_asked=is_same)
 

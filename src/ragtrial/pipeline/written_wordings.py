@@ -49,8 +49,8 @@ def write_wordings(
     users: dict[str, dict[str, None]] = {}
     writers: dict[str, WordingWriter] = {}
     for setting in settings:
-        for one in setting.tree():
-            writer = one.retriever.writer if isinstance(one.retriever, Refiner) else None
+        for part in setting.tree():
+            writer = part.retriever.writer if isinstance(part.retriever, Refiner) else None
             if writer is not None:
                 writers.setdefault(writer.key, writer)
                 users.setdefault(writer.key, {})[setting.name] = None

@@ -48,28 +48,28 @@ def reference_to(folder: Path) -> str:
 
 def _without_steps(reference: str) -> tuple[str, int]:
     """``latest`` and 1 of ``latest~1``: how many runs before."""
-    found = re.fullmatch(r"(.*\blatest)~(\d{1,6})", reference)
-    return (found[1], int(found[2])) if found else (reference, 0)
+    match = re.fullmatch(r"(.*\blatest)~(\d{1,6})", reference)
+    return (match[1], int(match[2])) if match else (reference, 0)
 
 
 def _newest(runs: Sequence[Path], experiment: str, directory: Path, back: int) -> Path:
-    found = [run for run in runs if experiment in ("", run.parent.name)]
-    if not found:
+    matching = [run for run in runs if experiment in ("", run.parent.name)]
+    if not matching:
         names, wanted = dict.fromkeys(run.parent.name for run in runs), f" of {experiment!r}" if experiment else ""
         raise ReportError(
             f"there is no report{wanted} in {directory}.{did_you_mean(experiment, names)} "
             + (f"Experiments there: {listed(names)}; " if names else "")
             + "`ragtrial run CONFIG` makes a report."
         )
-    if back >= len(found):
-        raise ReportError(f"there is no report latest~{back} in {directory}: it has {counted(len(found), 'run')}.")
-    return found[-1 - back]
+    if back >= len(matching):
+        raise ReportError(f"there is no report latest~{back} in {directory}: it has {counted(len(matching), 'run')}.")
+    return matching[-1 - back]
 
 
 def list_reports(directory: Path) -> list[Path]:
     """The folders of all reports in ``directory``, oldest first."""
-    found = [path.parent for path in directory.glob("*/*/report.json") if not path.parent.name.startswith(".")]
-    return sorted(found, key=_age)
+    folders = [path.parent for path in directory.glob("*/*/report.json") if not path.parent.name.startswith(".")]
+    return sorted(folders, key=_age)
 
 
 def _age(folder: Path) -> tuple[str, int, str]:

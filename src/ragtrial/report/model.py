@@ -47,7 +47,7 @@ def environment(packages: Iterable[str] = ()) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpus": os.cpu_count(),
-        "packages": {name: found for name, found in versions.items() if found is not None},
+        "packages": {name: version for name, version in versions.items() if version is not None},
     }
 
 
@@ -192,9 +192,9 @@ class Report(Part):
 
     def holding(self, rankings: Mapping[str, Iterable[Row]]) -> Report:
         """A copy with these rankings in memory, for each setting one row per query."""
-        held = self.model_copy()
-        held._held = {name: {row["query"]: row for row in rows} for name, rows in rankings.items()}  # noqa: SLF001 - its own
-        return held
+        copy = self.model_copy()
+        copy._held = {name: {row["query"]: row for row in rows} for name, rows in rankings.items()}  # noqa: SLF001 - its own
+        return copy
 
     def all_texts(self) -> Iterator[Row]:
         """The text and the place of each chunk that the report has. Raises ReportError if they cannot be read."""
@@ -205,13 +205,13 @@ class Report(Part):
 
         Raises ReportError if the file is missing or damaged.
         """
-        wanted, found = set(chunks), dict[str, Row]()
+        wanted, texts = set(chunks), dict[str, Row]()
         for row in self.all_texts() if wanted else ():
             if row["chunk"] in wanted:
-                found[row["chunk"]] = row
-                if len(found) == len(wanted):
+                texts[row["chunk"]] = row
+                if len(texts) == len(wanted):
                     break
-        return found
+        return texts
 
     def __repr__(self) -> str:
         size = f"{counted(len(self.settings), 'setting')}, {counted(len(self.queries), 'query', 'queries')}"
@@ -233,14 +233,14 @@ class Report(Part):
         """The scores by ``setting`` (and ``query``) and metric: a row per setting, best first, or per query of each."""
         if per_query:
             return [
-                {"setting": one.name, "query": query.id, **{name: values[place] for name, values in columns}}
-                for one in self.ranked_settings()
-                for columns in [[(name, one.per_query.evaluations[name]) for name in metrics]]
+                {"setting": setting.name, "query": query.id, **{name: values[place] for name, values in columns}}
+                for setting in self.ranked_settings()
+                for columns in [[(name, setting.per_query.evaluations[name]) for name in metrics]]
                 for place, query in enumerate(self.queries)
             ]
         return [
-            {"setting": one.name, **{name: one.scores[name].mean if name in one.scores else None for name in metrics}}
-            for one in self.ranked_settings()
+            {"setting": setting.name, **{name: getattr(setting.scores.get(name), "mean", None) for name in metrics}}
+            for setting in self.ranked_settings()
         ]
 
     def setting(self, name: str) -> SettingPart:
@@ -255,10 +255,9 @@ class Report(Part):
 
     def scored_queries(self) -> ScoredPart:
         """How many queries the primary metric scores for any setting, and why not the others."""
-        columns = [(one.per_query.evaluations[self.primary_metric], one.per_query.skipped) for one in self.settings]
-        known = [any(values[row] is not None for values, _ in columns) for row in range(len(self.queries))]
-        failed = [all(skipped[row] for _, skipped in columns) for row in range(len(self.queries))]
-        return scored_part(self.queries, known, failed)
+        columns, rows = [setting.per_query for setting in self.settings], range(len(self.queries))
+        known = [any(own.evaluations[self.primary_metric][row] is not None for own in columns) for row in rows]
+        return scored_part(self.queries, known, [all(own.skipped[row] for own in columns) for row in rows])
 
     def sign(self, metric: str) -> int:
         """1 if higher values of ``metric`` are better, -1 if lower values are."""
@@ -368,20 +367,20 @@ def load_report(reference: str | Path, directory: str | Path = "results") -> Rep
             message = f"has {path.stat().st_size:,} bytes; a report has at most {LARGEST_REPORT:,}."
             raise ReportError(Fault(str(path), message=message))
         text = path.read_bytes()
-        found = Report.model_validate_json(text)
-        own = found.checksum.encode() + _END
+        report = Report.model_validate_json(text)
+        own = report.checksum.encode() + _END
         before = memoryview(text)[: -len(own)] if text.endswith(own) else text  # of some gigabytes, no copy
-        if found.checksum and checksum(before, _END) != found.checksum:
+        if report.checksum and checksum(before, _END) != report.checksum:
             raise DamagedReportError(Fault(str(path), message=OTHER_BYTES))
-        scores = [setting.scores.keys() & setting.per_query.evaluations.keys() for setting in found.settings]
-        if any(found.primary_metric not in names for names in (found.metrics, *scores)):
-            message = f"is damaged: it does not have its primary metric, {found.primary_metric!r}, everywhere."
+        scores = [setting.scores.keys() & setting.per_query.evaluations.keys() for setting in report.settings]
+        if any(report.primary_metric not in names for names in (report.metrics, *scores)):
+            message = f"is damaged: it does not have its primary metric, {report.primary_metric!r}, everywhere."
             raise ReportError(Fault(str(path), message=message))
     except OSError as error:
         raise ReportError(Fault(str(path), message=f"cannot be read: {error.strerror or error}.")) from error
     except ValidationError as error:
         raise ReportError(Fault(str(path), message=_damage(error))) from None
-    return _placed(_with_warning(found, folder), folder)
+    return _placed(_with_warning(report, folder), folder)
 
 
 def _with_warning(report: Report, folder: Path) -> Report:

@@ -70,8 +70,8 @@ def read_numbered(path: Path, numbers: Sequence[int], size: int | None = None) -
                 file.seek(start)
                 places = [number % ROWS_IN_MEMBER for number in group]
                 lines = lines_of(inflated(io.BytesIO(file.read(length)), _most(path, size)))
-                asked = {place: line for place, line in enumerate(lines) if place in places}
-                yield from (_row(asked[place]) for place in places)
+                asked = {index: line for index, line in enumerate(lines) if index in places}
+                yield from (_row(asked[index]) for index in places)
     except (OSError, EOFError, ValueError, LookupError, struct.error, zlib.error) as error:
         raise _unreadable(path, error) from error
 

@@ -286,21 +286,21 @@ class SettingPart(Part):
         """
         if (context := context_cost(name)) is not None:
             unit, k = context
-            return next((getattr(one, unit) for one in self.context if one.k == k), None)
+            return next((getattr(context_part, unit) for context_part in self.context if context_part.k == k), None)
         head, _, rest = name.partition(".")
         if head == "latency":
             return getattr(self.latency, rest, None)
-        found: float | None = getattr(self.costs, name, None)
-        if found is None and self.costs is not None and name in PAID:
+        value: float | None = getattr(self.costs, name, None)
+        if value is None and self.costs is not None and name in PAID:
             asked = _embedders(self.parameters) if name == "embedding_cost" else [self.parameters]
             return None if any(map(_has_endpoint, asked)) else 0.0
-        return found
+        return value
 
 
 def context_cost(name: str) -> tuple[str, int] | None:
     """The unit and the cutoff of ``tokens@10`` or ``characters@10``; None for another name."""
-    found = _CONTEXT.fullmatch(name)
-    return (found[1], int(found[2])) if found else None
+    match = _CONTEXT.fullmatch(name)
+    return (match[1], int(match[2])) if match else None
 
 
 def _embedders(parameters: Mapping[str, Any]) -> Iterator[object]:

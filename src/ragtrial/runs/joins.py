@@ -122,12 +122,12 @@ def join(rows: RunRows, judged: Judged, rules: Rules) -> JoinedRows:
     faults = list(_pair_faults(ordered, rules))
     first = (rows.document(row) for row in range(min(len(rows), MOST_NAMES)))
     ends = np.cumsum(np.bincount(best.query_of(hits), minlength=len(queries)))
-    found = RunHits(
+    run_hits = RunHits(
         np.append(0, ends), best.place_of(hits), judgments, tie_first, tie_last, np.diff(best.starts),
         *_flags(best, rules), len(rows), len(ordered.later), int((queries < 0).sum()), (), _decoded(first),
     )  # fmt: skip
     faults_seen = first_faults(faults, rows.faults)
-    return JoinedRows(rows.queries, queries, found, rows.lines, faults_seen, len(faults) + len(rows.faults))
+    return JoinedRows(rows.queries, queries, run_hits, rows.lines, faults_seen, len(faults) + len(rows.faults))
 
 
 def _decoded(names: Iterable[bytes]) -> tuple[str, ...]:
@@ -214,9 +214,9 @@ def _in_order(rows: RunRows, rules: Rules) -> RunRows:
     later = rows.with_flag(TIES)
     tied = np.union1d(later, later - 1).tolist()
     names = {row: rows.document(row) for row in tied}
-    place = np.zeros(len(rows), dtype=np.int64)
-    place[sorted(tied, key=names.__getitem__, reverse=True)] = np.arange(len(tied))
-    return rows.of_rows(np.lexsort((place, -rows.scores, rows.query_of_each())))
+    rank_by_name = np.zeros(len(rows), dtype=np.int64)
+    rank_by_name[sorted(tied, key=names.__getitem__, reverse=True)] = np.arange(len(tied))
+    return rows.of_rows(np.lexsort((rank_by_name, -rows.scores, rows.query_of_each())))
 
 
 def _repeated(rows: RunRows) -> tuple[Counts, Counts]:

@@ -119,10 +119,10 @@ def _key(source: Source) -> tuple[int, int] | None:
     """Identifies a source that can be read only once; None for a file."""
     if is_standard_input(source):
         return (-1, id(sys.stdin.buffer))
-    found = Path(source).stat()
-    if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+    status = Path(source).stat()
+    if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
         return None
-    return (found.st_dev, found.st_ino)
+    return (status.st_dev, status.st_ino)
 
 
 @contextmanager

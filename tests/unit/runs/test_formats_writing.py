@@ -7,7 +7,6 @@ import gzip
 import json
 import math
 import os
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ import pytest
 import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import parquet
 
 from forms import qrels_rows
 from limits import full_disk
@@ -178,13 +176,6 @@ def test_csv_says_every_value_in_full(tmp_path_factory: pytest.TempPathFactory, 
     assert path.read_bytes().endswith(b"\r\n")
 
 
-@given(tables)
-def test_parquet_says_every_value(tmp_path_factory: pytest.TempPathFactory, columns: dict[str, list[Any]]) -> None:
-    path = tmp_path_factory.mktemp("tables") / "a.parquet"
-    write_table(path, columns)
-    assert parquet.read_table(path).to_pylist() == without_nan(columns)
-
-
 def test_markdown_is_what_a_reader_expects(tmp_path: Path) -> None:
     columns: dict[str, Column] = {
         "setting": ["a|b", "c\nd\\"],
@@ -208,24 +199,17 @@ def test_bytes_of_ids_that_are_no_utf8_are_kept_or_refused(tmp_path: Path) -> No
     write_table(tmp_path / "a.jsonl", columns)
     lines = (tmp_path / "a.jsonl").read_bytes().splitlines()
     assert [json.loads(line)["query"] for line in lines] == ["q\udce9", "\u00e4"]
-    with pytest.raises(InputError, match=r"a\.parquet: cannot be written as Parquet: "):
-        write_table(tmp_path / "a.parquet", columns)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.jsonl"]
 
 
-def test_what_no_table_can_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_table_can_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         write_table(tmp_path / "a.xlsx", {})
-    assert str(caught.value) == (
-        f"{tmp_path}/a.xlsx: ends in no form of table; it may end in .csv, .jsonl, .md, .parquet."
-    )
+    assert str(caught.value) == (f"{tmp_path}/a.xlsx: ends in no form of table; it may end in .csv, .jsonl, .md.")
     with pytest.raises(InputError, match="an infinite number cannot be written as JSON; write the table as CSV"):
         write_table(tmp_path / "a.jsonl", {"x": [math.inf]})
     with pytest.raises(ValueError, match=r"columns of \[1, 2\] rows are in no table"):
         write_table(tmp_path / "a.jsonl", {"x": [1], "y": [1, 2]})
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"to be written as Parquet: pip install 'ragtrial\[parquet\]'\.$"):
-        write_table(tmp_path / "a.parquet", {"x": [1]})
     assert list(tmp_path.iterdir()) == []
 
 

@@ -55,19 +55,19 @@ def build(target: Path = FOLDER / NAME, flags: Sequence[str] = FLAGS, folder: Pa
     command, files = compiler(), sources(folder)
     if command is None:
         raise OSError("there is no C compiler: none of cc, gcc and clang is in PATH, and CC is not set")
-    with tempfile.TemporaryDirectory(dir=target.parent) as place:
-        made = Path(place) / target.name
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        library = Path(scratch) / target.name
         names = [str(file) for file in files if file.suffix == ".c"]
         mark = f'-DRAGTRIAL_MARK="{mark_of(files)}"'
-        said = subprocess.run(  # noqa: S603 - the compiler that this machine or CC names
-            [*command, *flags, mark, "-shared", "-o", str(made), *names, "-lm"],
+        ended = subprocess.run(  # noqa: S603 - the compiler that this machine or CC names
+            [*command, *flags, mark, "-shared", "-o", str(library), *names, "-lm"],
             capture_output=True,
             text=True,
             check=False,
         )
-        if said.returncode:
-            raise OSError(f"{command[0]} cannot build it: {said.stderr.strip()[:2000]}")
-        made.replace(target)
+        if ended.returncode:
+            raise OSError(f"{command[0]} cannot build it: {ended.stderr.strip()[:2000]}")
+        library.replace(target)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def _by_name(path: Path, error: type[InputError]) -> Form | None:
     if path.name == "report.json" or (path / "report.json").is_file() or (path.name == "latest" and path.is_file()):
         return "report"
     if path.is_dir():
-        qrels = sorted(one.name for one in (path / "qrels").glob("*.tsv*"))
+        qrels = sorted(file.name for file in (path / "qrels").glob("*.tsv*"))
         inside = f" Name one of its files: qrels/{', qrels/'.join(qrels)}." if qrels else ""
         raise error(Fault(str(path), message=f"is a folder, and not one of a report (no report.json).{inside}"))
     if path.name in _LABELS:

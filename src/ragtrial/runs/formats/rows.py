@@ -273,8 +273,8 @@ def _repeated(queries: Sequence[str], documents: Sequence[str], grades: Sequence
             repeated.append(row)
         elif earlier != row:
             line = faults.fault_of(earlier, "").line
-            place = f"line {line}" if line else f"row {earlier}"
-            message = f"judges document {pair[1]!r} for query {pair[0]!r}, as {place} does; give each pair one grade."
+            where = f"line {line}" if line else f"row {earlier}"
+            message = f"judges document {pair[1]!r} for query {pair[0]!r}, as {where} does; give each pair one grade."
             faults.add_row(row, message)
     return repeated
 

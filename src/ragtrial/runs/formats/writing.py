@@ -118,7 +118,7 @@ def _is_unfit(name: str) -> bool:
 
 Column = Sequence[object] | npt.NDArray[Any]
 Row = Sequence[object]
-TableForm = Literal["csv", "jsonl", "md", "parquet"]
+TableForm = Literal["csv", "jsonl", "md"]
 
 _FORMS: tuple[TableForm, ...] = get_args(TableForm)
 
@@ -126,19 +126,16 @@ _FORMS: tuple[TableForm, ...] = get_args(TableForm)
 def write_table(target: Target, columns: Mapping[str, Column], *, form: TableForm | None = None) -> None:
     """Write columns of one length, row by row, in ``form``, or in the form that the name of ``target`` ends in.
 
-    Names end in .csv, .jsonl, .md or .parquet; all but the last also in .gz. Standard output, ``-``, is CSV.
-    Numbers are written in full. Texts are made harmless in CSV and Markdown (``for_csv``, ``for_markdown``), and are
-    unchanged elsewhere. None and NaN are an empty field in CSV (RFC 4180, UTF-8) and Markdown, null elsewhere. Raises
-    InputError for a name without a known ending and for values that JSON or Parquet cannot hold, ValueError for columns
-    of unequal length, RunError if the file cannot be written.
+    Names end in .csv, .jsonl or .md, and may end in .gz after that. Standard output, ``-``, is CSV. Numbers are written
+    in full. Texts are made harmless in CSV and Markdown (``for_csv``, ``for_markdown``), and are unchanged in JSON.
+    None and NaN are an empty field in CSV (RFC 4180, UTF-8) and Markdown, null in JSON. Raises InputError for a name
+    without a known ending and for values that JSON cannot hold, ValueError for columns of unequal length, RunError if
+    the file cannot be written.
     """
     chosen = form or table_form(target)
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
         raise ValueError(f"columns of {sorted(lengths)} rows are in no table")
-    if chosen == "parquet":
-        _write_parquet(target, columns)
-        return
     with written(target) as file:
         lines = _WRITERS[chosen](list(columns), zip(*map(_plain, columns.values()), strict=True))
         file.writelines(line.encode("utf-8", "surrogateescape") for line in lines)
@@ -194,21 +191,6 @@ def _markdown_lines(names: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
     yield f"| {' | '.join(map(for_markdown, names))} |\n|{'|'.join(rules)}|\n"
     for row in listed:
         yield f"| {' | '.join(for_markdown(value) if isinstance(value, str) else str(value) for value in row)} |\n"
-
-
-def _write_parquet(target: Target, columns: Mapping[str, Column]) -> None:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        message = "needs a package that is not installed to be written as Parquet: pip install 'ragtrial[parquet]'."
-        raise InputError(Fault(str(target), message=message)) from None
-    try:
-        arrays = {name: pa.array(list(_plain(column))) for name, column in columns.items()}
-    except (pa.ArrowException, UnicodeEncodeError) as error:
-        raise InputError(Fault(str(target), message=f"cannot be written as Parquet: {error}.")) from error
-    with written(target) as file:
-        parquet.write_table(pa.table(arrays), file)
 
 
 _WRITERS: dict[str, Callable[[Sequence[str], Iterable[Row]], Iterator[str]]] = {
