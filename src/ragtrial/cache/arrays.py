@@ -99,12 +99,12 @@ def map_file(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
 
 
 def is_within(numbers: npt.NDArray[Any], count: int, least: int = 0) -> bool:
-    """Whether all ``numbers`` are at least ``least`` and below ``count``, as positions must be."""
+    """True if all ``numbers`` are at least ``least`` and below ``count``, as positions must be."""
     return not numbers.size or (int(numbers.min()) >= least and int(numbers.max()) < count)
 
 
 def are_offsets(offsets: npt.NDArray[Any], count: int, end: int) -> bool:
-    """Whether ``offsets``, shape (count + 1,), divide ``end`` values among ``count`` consecutive rows."""
+    """True if ``offsets``, shape (count + 1,), divide ``end`` values among ``count`` consecutive rows."""
     fits = offsets.shape == (count + 1,) and int(offsets[0]) == 0 and int(offsets[-1]) == end
     return fits and bool((np.diff(offsets) >= 0).all())
 

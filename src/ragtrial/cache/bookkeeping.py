@@ -30,7 +30,7 @@ _BEGAN, _FINISHED = "began", "finished"
 _FROM = "@"
 
 _SETTLED_NS = 2_000_000_000
-"""How long a file must have been left alone: a change within the clock's grain would show in nothing but its bytes."""
+"""The time that a file must be unchanged for: a change within the clock's resolution shows in nothing but its bytes."""
 
 _WORTH_WRITING = 1.0
 """Seconds of work; a rate that was measured on less is written at the end of the run."""
@@ -253,7 +253,7 @@ class Rates(KeptValues):
             self.save()
 
     def seconds(self, work: str, amount: float) -> float | None:
-        """How long ``amount`` units of ``work`` take about, None if none was done here yet; nothing takes no time."""
+        """The estimated seconds for ``amount`` units of ``work``; None if none was done here yet; 0 for nothing."""
         rate = self._kept.get(work) if amount else 0.0
         return rate * amount if isinstance(rate, int | float) else None
 

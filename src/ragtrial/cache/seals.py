@@ -68,7 +68,7 @@ class Seal:
 def seal(
     folder: Path, what: str, seconds: float | None = None, made_of: MadeOf | None = None, *, stands: Path | None = None
 ) -> None:
-    """Write down what ``folder`` holds, and how it was made: it is finished, and ``stands`` where it will be found."""
+    """Write the seal of ``folder``, which is then finished; ``stands`` is the path under which it will be found."""
     stands = stands or folder
     files = {path.relative_to(folder).as_posix(): (path.stat().st_size, _hashed(path)) for path in _files(folder)}
     written = vars(Seal(stands.parent.name, stands.name, what, files, seconds=seconds, made_of=dict(made_of or {})))
@@ -78,7 +78,7 @@ def seal(
 def read_seal(folder: Path, stands: Path | None = None) -> Seal:
     """The seal of ``folder``, read again only if its file was touched.
 
-    Raises DamagedError, also if it is the seal of another stage than ``stands``, by default ``folder``.
+    Raises DamagedError, also if it is the seal of a stage other than ``stands``, by default ``folder``.
     """
     path, stage = folder / SEAL, stands or folder
     try:
@@ -141,7 +141,7 @@ def _hashed(path: Path) -> str:
 
 
 def _rows_checksum(path: Path) -> str:
-    """The checksum of all rows of a database, but of the table that changes when it is opened."""
+    """The checksum of all rows of a database, except the table that changes when it is opened."""
     import xxhash
 
     hashed = xxhash.xxh3_128()

@@ -113,7 +113,7 @@ class SharedFiles:
                 Path(written).replace(target)
 
     @contextmanager
-    def opened(self, name: str) -> Iterator[IO[bytes]]:
+    def open_file(self, name: str) -> Iterator[IO[bytes]]:
         """A file, open for reading. Raises DamagedError if it is missing."""
         with self._failing(f"read {name} of"):
             try:
@@ -124,7 +124,7 @@ class SharedFiles:
 
     def read(self, name: str, most_bytes: int) -> bytes:
         """All bytes of a file. Raises DamagedError if it is missing, or larger than ``most_bytes``."""
-        with self.opened(name) as file:
+        with self.open_file(name) as file:
             content = bytes(file.read(most_bytes + 1))
         if len(content) > most_bytes:
             raise DamagedError(f"{name} has more than {most_bytes:,} bytes")
@@ -205,7 +205,7 @@ class SharedCache:
         name = f"stages/{entry.kind}/{entry.path.name}"
         check_bytes(entry.path)
         if name in there:
-            with suppress(DamagedError), self._files.opened(name) as source:
+            with suppress(DamagedError), self._files.open_file(name) as source:
                 _sizes(source, there[name])
                 return 0  # it is as long as it should be
         files = [path for path in sorted(entry.path.rglob("*")) if path.is_file()]
@@ -279,7 +279,7 @@ class SharedCache:
 
     def _fetch_stage(self, name: str, size: int, folder: Path, target: Path) -> Seal:
         """Fetch the files of the stage ``target`` into ``folder``; its seal. Raises DamagedError."""
-        with self._files.opened(name) as source:
+        with self._files.open_file(name) as source:
             for path, left in _sizes(source, size).items():
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 with (folder / path).open("wb") as file:

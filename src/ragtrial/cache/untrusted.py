@@ -38,7 +38,7 @@ _COMMAND_LINE = re.compile(r"^(\s*:):", re.MULTILINE)
 """The characters that GitHub recognises as a command at the beginning of a line: ``::error::``."""
 
 _FORMULA = re.compile(r"[=+\-@\t\r\n＝＋－＠]|::")
-"""How a cell begins that spreadsheets run as a formula (OWASP, CSV injection), or that is a command in a log."""
+"""The beginning of a cell that spreadsheets run as a formula (OWASP, CSV injection), or that is a command in a log."""
 
 _NOT_XML = re.compile("[^\t\n\x20-\x7e\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKUP = re.compile(r"[^A-Za-z0-9 .,:;()%+-]")
@@ -56,7 +56,7 @@ def load_json(content: bytes | str) -> Any:
 
 
 def is_deep(text: str) -> bool:
-    """Whether a JSON text nests more than ``DEEPEST_JSON`` brackets."""
+    """True if a JSON text nests more than ``DEEPEST_JSON`` brackets."""
     if text.count("[") + text.count("{") <= DEEPEST_JSON:
         return False
     brackets = _BETWEEN_BRACKETS.sub("", text)

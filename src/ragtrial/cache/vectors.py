@@ -39,10 +39,10 @@ _TABLES = (
 """The tables of a file: rows, the probe that identifies the model, its fingerprint and its description."""
 
 MOUNTS = Path("/proc/self/mounts")
-"""What is mounted where, in the form of fstab(5)."""
+"""The list of mounted file systems, in the form of fstab(5)."""
 
 _NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "fuse.")
-"""How the names of network file systems begin."""
+"""The first letters of the names of network file systems."""
 
 _KEYS_PER_READ = 500  # below SQLite's default limit of 999 variables in old builds
 _LOG_PAGES = 4_096  # 64 MB: pages of the index, which most batches change, are written less often
@@ -51,11 +51,11 @@ _VECTOR_BYTES = np.dtype(np.float32).itemsize
 
 
 _SAME_MODEL = 0.01
-"""How far (1 - cosine) two vectors of one text may be from each other: hosted models vary in the fourth digit."""
+"""The largest distance (1 - cosine) of two vectors of one text: hosted models vary in the fourth digit."""
 
 
 def are_of_one_model(one: Floats, other: Floats) -> bool:
-    """Whether two vectors of one text can be of one model."""
+    """True if two vectors of one text can be from the same model."""
     lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
     return one.shape == other.shape and (lengths == 0 or 1 - float(one @ other) / lengths <= _SAME_MODEL)
 
@@ -168,7 +168,7 @@ class VectorCache:
             self._change("UPDATE model SET what = ?", [(what,)])
 
     def missing(self, keys: Keys, *, unread: bool = False) -> npt.NDArray[np.bool_]:
-        """Which of ``keys`` have no vector, shape (keys,); damaged vectors are removed, unless they are ``unread``."""
+        """True for each key without a vector, shape (keys,); damaged vectors are removed unless they are ``unread``."""
         absent = np.ones(len(keys), dtype=np.bool_)
         for start, block in _blocks(keys):
             known = {key for (key,) in self._rows("key", block)} if unread else self._whole(block)
@@ -267,7 +267,7 @@ class VectorCache:
 
 
 def is_on_network(path: Path) -> bool:
-    """Whether ``path`` is on a network file system; False where the system does not list its mounts (not on Linux)."""
+    """True if ``path`` is on a network file system; False if the system does not list its mounts (not on Linux)."""
     try:
         mounts = [line.split() for line in MOUNTS.read_text(encoding="utf-8").splitlines()]
     except OSError:
@@ -305,7 +305,7 @@ def check_model(path: Path, name: str) -> None:
 
 
 def _is_made(path: Path) -> bool:
-    """Whether the header is of a database in WAL mode (https://sqlite.org/fileformat.html, 1.3.3)."""
+    """True if the header is that of a database in WAL mode (https://sqlite.org/fileformat.html, 1.3.3)."""
     try:
         with path.open("rb") as file:
             return file.read(20)[18:] == b"\x02\x02"

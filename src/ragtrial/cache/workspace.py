@@ -174,7 +174,7 @@ class Workspace:
             self._usage.mark(kind, name, self._user)
 
     def was_marked(self, kind: str, name: str) -> bool:
-        """Whether an experiment requested this stage after the workspace was last cleaned."""
+        """True if an experiment requested this stage after the workspace was last cleaned."""
         return self._usage.is_marked(kind, name)
 
     def finish(self, *, complete: bool = True) -> None:

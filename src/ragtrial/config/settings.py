@@ -101,7 +101,7 @@ class Setting:
 
     @property
     def depth_of_parts(self) -> int:
-        """How many hits of each part it looks at."""
+        """The number of hits of each part that it looks at."""
         return self.retriever.candidates if isinstance(self.retriever, Refiner) else 0
 
     def wordings(self, questions: Sequence[Question]) -> Sequence[Question]:

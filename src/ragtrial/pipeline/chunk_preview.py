@@ -27,7 +27,7 @@ from ragtrial.records import ReportWarning
 
 @dataclass(frozen=True)
 class Sizes:
-    """How a size is distributed over chunks; the median and the 95th percentile are sizes of chunks (nearest rank)."""
+    """The distribution of a size over chunks; the median and the 95th percentile are sizes of chunks (nearest rank)."""
 
     min: int
     median: int
@@ -62,7 +62,7 @@ class CutSetting:
 
     @property
     def characters(self) -> Sizes | None:
-        """How long the chunks' own texts are; None without any chunk."""
+        """The lengths of the chunks' own texts; None without any chunk."""
         chunks = self.texts.chunks
         return Sizes.of(chunks.end[self.positions] - chunks.start[self.positions])
 

@@ -209,7 +209,7 @@ class ContextStage(Stage[IndexedTexts]):
         except OSError:
             return ""
 
-    def identity(self) -> str:
+    def key_part(self) -> str:
         """By its content: another file of prefixes may surround the chunks with the same texts."""
         if self.is_kept and self._digest is None:
             workspace, key = self.resources.workspace, self.key()
@@ -219,7 +219,7 @@ class ContextStage(Stage[IndexedTexts]):
                 self._digest = Surroundings.read(workspace.path(self.kind, key)).digest
             except DAMAGE:
                 raise NotBuiltError(self) from None
-        return name_of_texts(self.needs[0].identity(), title=self._context.title, digest=self._digest)
+        return name_of_texts(self.needs[0].key_part(), title=self._context.title, digest=self._digest)
 
     def build(self, folder: Path, chunks: Chunks) -> None:
         prefixes = None
@@ -257,7 +257,7 @@ class Embeddings:
 
 @dataclass(eq=False)
 class LengthStage(Stage[Counts]):
-    """How long the text of each chunk is for the model, shape (chunks,); see ``CachedEmbedder.lengths``."""
+    """The length of each chunk's text for the model, shape (chunks,); see ``CachedEmbedder.lengths``."""
 
     kind = "lengths"
 
@@ -445,19 +445,14 @@ class IndexStage(Stage[dict[str, Any]]):
             else super().definition_fingerprint
         )
 
-    def build_identity(self) -> str:
-        """The identity of this build of the index, apart from the options of searches. Raises NotBuiltError."""
+    def key_part(self) -> str:
         key = self.key()
-        if self.store.is_repeatable:
-            return key
-        build = self.resources.workspace.build_id(self.kind, key)
-        if not build:
-            raise NotBuiltError(self)
-        return f"{key} {build}"
-
-    def identity(self) -> str:
-        build = self.build_identity()
-        return f"{build} {fingerprint(self._searched_with)}" if self._searched_with else build
+        if not self.store.is_repeatable:
+            build = self.resources.workspace.build_id(self.kind, key)
+            if not build:
+                raise NotBuiltError(self)
+            key = f"{key} {build}"
+        return f"{key} {fingerprint(self._searched_with)}" if self._searched_with else key
 
     def build(self, folder: Path, embeddings: Embeddings, texts: IndexedTexts) -> None:
         if not self.store.is_exact:

@@ -160,7 +160,7 @@ class _Walk:
         return list(dict.fromkeys([*own, *(lacking for need in hidden for lacking in self._lacking(need))]))
 
     def _difference(self, stage: Stage[Any]) -> str:
-        """The difference from the most similar finished stage of the same kind, of several the newest."""
+        """The difference from the most similar finished stage of the same kind; ties: the newest."""
         if self._workspace.was_marked(stage.kind, stage.key()):
             return "an earlier run asked for it; it is gone, or was not finished"
         now = stage.shown_inputs()

@@ -125,7 +125,7 @@ class AuditStage(Stage[Audited]):
 
     @cached_property
     def collection_size(self) -> int | None:
-        """How many vectors the searched collection has; None for an index that was built here."""
+        """The number of vectors in the searched collection; None for an index that was built here."""
         collection = self.setting.retriever.searched_collection
         return None if collection is None else opened(collection).count
 

@@ -258,15 +258,15 @@ class RankingStage(Stage[Ranked]):
         named = embedder_names(self.setting) if self._has_embedder else {}
         return {"retriever.top_k": self.depth.units, "hits looked at": self.depth.candidates, **named}
 
-    def identity(self) -> str:
+    def key_part(self) -> str:
         return super().key()
 
     def key(self) -> str:
-        return f"{self.identity()}-{self.depth.candidates}-{self.depth.units}"
+        return f"{self.key_part()}-{self.depth.candidates}-{self.depth.units}"
 
     def kept_key(self, workspace: Workspace) -> str | None:
         """Its own rankings, or the shallowest kept rankings that are deep enough."""
-        own, base = self.key(), self.identity()
+        own, base = self.key(), self.key_part()
         if workspace.has(self.kind, own):
             return own
         deeper = []

@@ -320,7 +320,7 @@ class Results:
         return ranked.with_last_first(library.id_order) if self.config.evaluators.ties == "trec" else ranked
 
     def too_long(self, stages: SettingStages, questions: Sequence[Question]) -> dict[str, int | None]:
-        """How many chunks and queries are longer than the model reads (None: unknown); loads no model."""
+        """The numbers of chunks and queries that are longer than the model reads (None: unknown); loads no model."""
         if stages.index is None:
             return {}
         embedder, lengths = self.graph.corpus.resources.embedder(stages.setting.embedder), np.empty(0, dtype=np.int64)

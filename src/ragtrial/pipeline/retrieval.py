@@ -33,7 +33,7 @@ class Depth:
 
     @property
     def hits(self) -> int:
-        """How many hits are requested at first."""
+        """The number of hits to request first."""
         return max(self.candidates, self.units, 1)
 
     def __or__(self, other: Depth) -> Depth:
@@ -126,7 +126,7 @@ def stages_kept(folder: Path) -> frozenset[tuple[str, str]]:
 
 
 def skipped_in(folder: Path) -> int:
-    """How many questions were skipped in the rankings of ``folder``; 0 if these cannot be read."""
+    """The number of questions that were skipped in the rankings of ``folder``; 0 if these cannot be read."""
     try:
         return sum(int(np.count_nonzero(skipped)) for skipped in islice(read_arrays(folder / _FILE), 1, 2))
     except (OSError, ValueError):

@@ -65,10 +65,10 @@ class Stage(ABC, Generic[T]):
     """Its name in a dry run; empty for a stage that is a detail of others."""
 
     is_large: ClassVar[bool] = False
-    """Whether its artefact is released as soon as it is not in use."""
+    """True if its artefact is released as soon as it is not in use."""
 
     is_searched: ClassVar[bool] = False
-    """Whether only searches read its large files."""
+    """True if only searches read its large files."""
 
     is_counted: ClassVar[bool] = True
     """False for a measurement of hits, which is no step towards rankings: a run does not count it among its stages."""
@@ -114,9 +114,9 @@ class Stage(ABC, Generic[T]):
 
     def key(self) -> str:
         """Its name in the cache. Raises NotBuiltError if that depends on an index that is not built."""
-        return _key(self.input_fingerprint, *(need.identity() for need in self.needs))
+        return _key(self.input_fingerprint, *(need.key_part() for need in self.needs))
 
-    def identity(self) -> str:
+    def key_part(self) -> str:
         """The part of this stage that dependent stages include in their keys. Raises NotBuiltError."""
         return self.key()
 
@@ -247,7 +247,7 @@ class Runner:
 
     @property
     def built(self) -> int:
-        """How many stages were built here, rather than found finished."""
+        """The number of stages that were built here, rather than found finished."""
         return len(self._built)
 
     def artefact(self, stage: Stage[T], *, every_byte: bool = False) -> T:

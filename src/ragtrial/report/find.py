@@ -1,4 +1,4 @@
-"""Where reports are: found by folder, by id, or as the latest."""
+"""Finding reports by folder, by id, or as the latest."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def find_report(reference: str, directory: Path) -> Path:
 
 
 def reference_to(folder: Path) -> str:
-    """How a command names the report in ``folder`` from here: below this folder by the way to it."""
+    """The name of the report in ``folder`` for a command: a relative path if it is below the current folder."""
     here = Path.cwd()
     return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 

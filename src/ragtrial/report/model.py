@@ -66,7 +66,7 @@ OTHER_BYTES = "has other bytes than were written: it is damaged, or was edited. 
 OTHER_QUERIES = "is damaged: its rows are not those of the queries in report.json. Run the experiment again."
 TEXTS = "texts.jsonl.gz"
 PARTS = "parts"
-"""Where the rankings of parts are, below rankings/."""
+"""The folder of the rankings of parts, below rankings/."""
 
 _END = b'"\n}\n'
 """The bytes after the checksum of report.json, its last field."""
@@ -152,7 +152,7 @@ class Report(Part):
         return self._folder is not None
 
     def file(self, name: str) -> Path:
-        """Where a file of the folder is, such as ``texts.jsonl.gz``, compared with its checksum if it is there.
+        """The path of a file of the folder, such as ``texts.jsonl.gz``, compared with its checksum if it exists.
 
         Raises ReportError if it has other bytes than were written, or if ``name``, or a link, leads out of the folder.
         """
@@ -166,7 +166,7 @@ class Report(Part):
         return path
 
     def ranking_file(self, setting: str) -> Path:
-        """Where all hits of a setting are, or of a part; see ``file``."""
+        """The path of the file with all hits of a setting, or of a part; see ``file``."""
         return self.file(f"rankings/{setting}.jsonl.gz")
 
     def rankings(self, setting: str, queries: Sequence[str]) -> Iterator[Row]:
@@ -254,7 +254,7 @@ class Report(Part):
         )
 
     def scored_queries(self) -> ScoredPart:
-        """How many queries the primary metric scores for any setting, and why not the others."""
+        """The number of queries that the primary metric scores for any setting, and why not the others."""
         columns, rows = [setting.per_query for setting in self.settings], range(len(self.queries))
         known = [any(own.evaluations[self.primary_metric][row] is not None for own in columns) for row in rows]
         return scored_part(self.queries, known, [all(own.skipped[row] for own in columns) for row in rows])

@@ -84,7 +84,7 @@ def _member(text: bytes) -> bytes:
 
 
 def _length(file: BinaryIO, start: int) -> int:
-    """How many bytes the member at ``start`` has."""
+    """The number of bytes of the member at ``start``."""
     file.seek(start)
     magic, *_, name, _, length = _HEADER.unpack(file.read(_HEADER.size))
     if (magic, name) != (_MAGIC, _SUBFIELD) or length <= _HEADER.size:
@@ -93,7 +93,7 @@ def _length(file: BinaryIO, start: int) -> int:
 
 
 def _most(path: Path, size: int | None) -> int:
-    """How many bytes a file may hold when it is unpacked."""
+    """The most bytes that a file may have after unpacking."""
     return usual_bytes(path.stat().st_size) if size is None else size
 
 

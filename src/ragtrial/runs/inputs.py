@@ -18,7 +18,7 @@ from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
 from ragtrial.runs.streams import Source, is_read_once, name_of, release, stem_of
 
 REPORTS = "results"
-"""Where reports are looked for by id."""
+"""The folder in which reports are looked for by id."""
 
 
 @dataclass(frozen=True, eq=False)

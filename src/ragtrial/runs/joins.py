@@ -41,7 +41,7 @@ from ragtrial.runs.lines import (
     split_qrels,
 )  # fmt: skip
 from ragtrial.runs.qrels import Duplicates, Judgments, Order, Qrels, Run, RunHits
-from ragtrial.runs.streams import Source, name_of, opened
+from ragtrial.runs.streams import Source, name_of, open_source
 
 MOST_NAMES = 10
 """The most names that are kept of unjudged queries, and of documents."""
@@ -52,7 +52,7 @@ _ONCE = "a query may retrieve a document once (duplicates 'first' drops the late
 
 @dataclass(frozen=True)
 class Rules:
-    """How the rows of a run are ordered and checked.
+    """The order and the checks of the rows of a run.
 
     Without scores no two rows are tied, and nothing contradicts anything. With unique ranks, no two rows of a query
     may have the same.
@@ -369,7 +369,7 @@ def read_sound_qrels(path: Source) -> Qrels | None:
     """
     if compiled_library() is None:
         return None
-    with opened(path, LabelsError, keeps=True) as stream:
+    with open_source(path, LabelsError, keeps=True) as stream:
         block = _whole(stream)
     rows = split_qrels(block.buffer, block.size)
     if rows is None or not len(rows) or np.abs(rows.ranks).max() > MOST_GRADE:
@@ -419,7 +419,7 @@ def read_run(
         )  # fmt: skip
         return join(rows.gathered(), judged, rules)
 
-    with opened(path, RunFileError) as stream, ThreadPoolExecutor(threads) as pool:
+    with open_source(path, RunFileError) as stream, ThreadPoolExecutor(threads) as pool:
         blocks = [_whole(stream)] if compiled_library() is None else _blocks(stream, faults, threads + 1, block_size)
         parts = list(_in_turn(pool, joined, blocks, threads))
         names = [name for part in parts for name in part.names]
@@ -437,7 +437,7 @@ def read_run(
 
 def load_run_file(path: Source, *, form: LineForm, name: str, lenient: bool = False) -> Run:
     """A run file in memory, its rows as they came. Raises RunFileError with the faults of all lines."""
-    with opened(path, RunFileError) as stream:
+    with open_source(path, RunFileError) as stream:
         block = _whole(stream)
     rows = split(block.buffer, block.size, form, lenient=lenient, needs_ranks=not lenient).gathered()
     faults = Faults(name_of(path), RunFileError)

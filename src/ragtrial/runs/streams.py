@@ -38,7 +38,7 @@ def is_standard_input(source: Source) -> bool:
 
 
 def name_of(source: Source) -> str:
-    """How messages call the source."""
+    """The name of the source in messages."""
     return "standard input" if is_standard_input(source) else str(source)
 
 
@@ -56,7 +56,7 @@ def is_read_once(source: Source) -> bool:
 
 
 @contextmanager
-def opened(source: Source, error: type[InputError], *, keeps: bool = False) -> Iterator[IO[bytes]]:
+def open_source(source: Source, error: type[InputError], *, keeps: bool = False) -> Iterator[IO[bytes]]:
     """The bytes from the start, unpacked, as ``as_utf8`` gives them; they can be read again after ``seek(0)``.
 
     ``keeps`` says that a pipe will be opened again. Raises ``error`` if they cannot be opened or, in the block, be
@@ -77,7 +77,7 @@ def opened(source: Source, error: type[InputError], *, keeps: bool = False) -> I
 
 def head_of(source: Source, error: type[InputError]) -> bytes:
     """The first bytes, unpacked, 64 KiB at most, which can be read again even of a pipe. Raises ``error``."""
-    with opened(source, error, keeps=True) as stream:
+    with open_source(source, error, keeps=True) as stream:
         return stream.read(HEAD)
 
 
@@ -90,7 +90,7 @@ def release(source: Source) -> None:
 
 def content_of(source: Source, error: type[InputError]) -> bytes:
     """All bytes, unpacked. Raises ``error`` if they cannot be read, or there are none."""
-    with opened(source, error) as stream:
+    with open_source(source, error) as stream:
         content = stream.read()
     if not content.strip(b" \t\r\n"):
         raise error(Fault(name_of(source), message="is empty."))

@@ -23,7 +23,7 @@ def sources(folder: Path = FOLDER) -> list[Path]:
 
 
 def mark_of(files: Sequence[Path]) -> str:
-    """A check sum of the sources. The library has it, too: so one of older sources is known."""
+    """A checksum of the sources. The library contains it, which shows if it was built from older sources."""
     total = 0
     for file in files:
         total = zlib.crc32(file.name.encode() + b"\0" + file.read_bytes(), total)
@@ -31,7 +31,7 @@ def mark_of(files: Sequence[Path]) -> str:
 
 
 def is_current(target: Path = FOLDER / NAME, folder: Path = FOLDER) -> bool:
-    """Whether the library exists and was built from the sources in a folder; it is not loaded."""
+    """True if the library exists and was built from the sources in a folder; it is not loaded."""
     return target.exists() and mark_of(sources(folder)).encode() in target.read_bytes()
 
 

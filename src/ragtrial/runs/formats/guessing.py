@@ -1,4 +1,4 @@
-"""Which form a file of qrels or of a run has: from its name, its first bytes and its first lines."""
+"""The form of a file of qrels or of a run, guessed from its name, its first bytes and its first lines."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def qrels_of_labels(labels: PromptQueries) -> Qrels:
 
 
 def spellings(query: Query) -> dict[str, str]:
-    """How the labels of a query first spell each document, by its normalised text."""
+    """The first spelling of each document in the labels of a query, by its normalised text."""
     return {normalised(judgment.doc): judgment.doc for judgment in reversed(query.relevant_docs)}
 
 

@@ -23,7 +23,7 @@ from ragtrial.rankings import Counts
 from ragtrial.records import MOST_GRADE
 from ragtrial.runs.lines import lines_of
 from ragtrial.runs.qrels import Judgments, PackedIds, Qrels, Run
-from ragtrial.runs.streams import Source, content_of, opened, text_of
+from ragtrial.runs.streams import Source, content_of, open_source, text_of
 
 _TUPLES: dict[Kind, tuple[Role, ...]] = {"run": ("query", "document", "score"), "qrels": ("query", "document", "grade")}
 
@@ -227,7 +227,7 @@ def _number_in(field: str) -> object:
 def _trec_rows(source: Source, faults: Faults) -> Rows:
     """Rows of four columns: query, iteration, document, grade. Bytes that are no UTF-8 survive as surrogates."""
     rows: list[tuple[int, str, str, int]] = []
-    with opened(source, faults.error) as stream:
+    with open_source(source, faults.error) as stream:
         for line, fields in lines_of(stream):
             if len(fields) != 4:
                 wanted = "qrels have 4: query, iteration, document, grade, with white space between"

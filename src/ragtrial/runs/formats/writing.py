@@ -23,7 +23,7 @@ from ragtrial.runs.qrels import PackedIds, Qrels, Run
 from ragtrial.runs.streams import Target, written
 
 ScoresWritten = Literal["own", "by rank"]
-"""Which scores a run was written with: its own, or for each query n, n - 1, ... 1."""
+"""The scores that a run was written with: its own, or for each query n, n - 1, ... 1."""
 
 
 def write_trec_run(target: Target, ranked: Run) -> ScoresWritten:
