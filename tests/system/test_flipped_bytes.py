@@ -94,14 +94,15 @@ def cut(path: Path, drawn: random.Random) -> None:
     path.write_bytes(path.read_bytes()[: drawn.randrange(path.stat().st_size)])
 
 
-ALL = [flip] * 20 + [cut] * 5
-FEW = ALL if "FUZZ_SECONDS" in os.environ else [flip] * 3 + [cut]
-"""Of runs that take a second each: `make fuzz` makes as many faults in these as in others."""
+DAMAGES = [flip] * 20 + [cut] * 5 if "FUZZ_SECONDS" in os.environ else [flip] * 3 + [cut]
+"""Each changes every file once; `make fuzz` asks for more."""
 
-FAULTS = [(name, damage) for name, some in (("most kinds", ALL), ("engines", FEW), ("tokens", FEW)) for damage in some]
+each_damage = pytest.mark.parametrize("damage", DAMAGES)
+each_experiment = pytest.mark.parametrize("finished", ["most kinds", "engines", "tokens"], indirect=True)
 
 
-@pytest.mark.parametrize(("finished", "damage"), FAULTS, indirect=["finished"])
+@each_damage
+@each_experiment
 def test_damage_in_every_file_of_a_workspace_changes_no_number(
     finished: tuple[Experiment, Report],
     tmp_path: Path,
@@ -133,7 +134,8 @@ def read_all(folder: Path) -> list[Any]:
     return [report.model_dump(), rankings, texts, report.file("config.yaml").read_text()]
 
 
-@pytest.mark.parametrize(("finished", "damage"), FAULTS, indirect=["finished"])
+@each_damage
+@each_experiment
 def test_damage_in_any_file_of_a_report_is_refused_by_name(
     finished: tuple[Experiment, Report], tmp_path: Path, damage: Any, request: pytest.FixtureRequest
 ) -> None:

@@ -101,7 +101,7 @@ def run(config: Path, limit: int | None = None) -> tuple[subprocess.CompletedPro
     ("kind", "documents", "words", "dimension"),
     [
         pytest.param("exact", 18_000, 900, 1_600, id="vectors of 115 MB and texts of 145 MB, exact"),
-        pytest.param("chroma", 4_500, 9_000, 64, id="texts of 360 MB, Chroma"),
+        pytest.param("chroma", 3_200, 9_000, 64, id="texts of 250 MB, Chroma"),
     ],
 )
 def test_a_corpus_several_times_larger_than_memory_goes_through(

@@ -101,6 +101,8 @@ def test_a_damaged_file_of_any_stage_is_made_again_and_that_is_said(
         path = list(files_of(experiment, kind))[count]  # the graph of a new index goes by another name
         if damage in (overwrite, number) and path.name in NOT_READ:
             continue
+        if damage is number and path.suffix != ".json":
+            continue
         if damage is lengthen and path.suffix == ".sqlite3":  # which may have grown
             continue
         folder = experiment.workspace / kind / path.relative_to(experiment.workspace / kind).parts[0]
@@ -145,18 +147,15 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     return experiment
 
 
-@pytest.mark.parametrize("fill", [0, 255])
 @pytest.mark.parametrize(
     "name", ["chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin", "link_lists.bin"]
 )
-def test_other_bytes_in_an_index_are_seen_before_it_is_opened(
-    large: Experiment, tmp_path: Path, name: str, fill: int
-) -> None:
+def test_other_bytes_in_an_index_are_seen_before_it_is_opened(large: Experiment, tmp_path: Path, name: str) -> None:
     """Chroma itself would end the process, or find nothing without a word."""
     experiment = Experiment(shutil.copytree(large.folder, tmp_path / "copy"))
     first, _ = rankings(experiment, ["rye soup oven"])
     (path,) = experiment.workspace.glob(f"indexes/**/{name}")
-    path.write_bytes(bytes([fill]) * path.stat().st_size)
+    overwrite(path)
     experiment.write_queries([{"id": "two", "text": "leek stock", "relevant_docs": [{"doc": "0043.txt"}]}])
     done = forked(RUN, experiment.file)
     assert done.code == 0, done.err
@@ -202,7 +201,7 @@ def write_seven(folder: Path) -> None:
 
 
 def test_runs_that_find_the_same_damage_mend_it_once_and_all_go_on(tmp_path: Path) -> None:
-    for number in range(5):
+    for number in range(2):
         root = tmp_path / str(number)
         Workspace(root).stage("numbers", "0" * 32, "number", write_seven)
         (root / "numbers" / ("0" * 32) / "value").write_text("x")
