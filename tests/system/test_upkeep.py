@@ -229,11 +229,9 @@ def flip_a_vector(path: Path) -> None:
     ("pattern", "damage"),
     [
         ("documents/*/texts.bin", flip),
-        ("embeddings/*/vectors.npy", flip),
         ("indexes/*/*/data_level0.bin", flip),
         ("indexes/*/chroma.sqlite3", lambda path: path.write_bytes(b"x" * path.stat().st_size)),
         ("chunks/*/stage.json", Path.unlink),
-        ("chunks/*/end.npy", Path.unlink),
         ("vectors/*.sqlite", flip_a_vector),
         ("vectors/*.sqlite", lambda path: path.write_bytes(b"no database, but long enough to be taken for one" * 9)),
     ],
