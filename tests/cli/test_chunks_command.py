@@ -8,11 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
-
-from ragtrial.pipeline.chunk_preview import Sizes
 from small_experiment import CONFIG, Capture, ragtrial, small_experiment
 
 DOCUMENTS: Mapping[str, str | bytes] = {
@@ -106,11 +101,3 @@ def test_lines_are_written_to_a_file_each_chunk_once(tmp_path: Path, capsys: Cap
     assert [json.loads(line)["setting"] for line in made.out.splitlines()] == ["whole", "whole"]
     answer = ragtrial(capsys, "chunks", path, "-o", "chunks.jsonl", "--json").json
     assert (answer["file"], answer["rows"], "rows" in answer["settings"][0]) == ("chunks.jsonl", 5, False)
-
-
-@given(st.lists(st.integers(0, 50), min_size=1, max_size=40))
-def test_the_distribution_is_by_nearest_rank(sizes: list[int]) -> None:
-    made = Sizes.of(np.array(sizes))
-    ordered = sorted(sizes)
-    ranks = [1, -(-len(sizes) // 2), -(-95 * len(sizes) // 100), len(sizes)]
-    assert made == Sizes(*(ordered[rank - 1] for rank in ranks))

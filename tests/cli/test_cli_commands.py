@@ -10,7 +10,6 @@ import pytest
 
 from corpora import write_files
 from ragtrial.config import load_config
-from ragtrial.report.model import load_report
 from small_experiment import BROKEN, CONFIG, Capture, ragtrial, small_experiment, succeeded
 
 Golden = Callable[[str, str], None]
@@ -200,15 +199,6 @@ def test_show_takes_an_id_a_folder_a_file_and_the_beginning_of_an_id(two_runs: l
     assert "may be any of" in ragtrial(capsys, "show", "2").err
 
 
-def test_show_names_what_is_labelled_above_the_hits(tmp_path: Path, capsys: Capture) -> None:
-    labels = {
-        "queries": [{"id": "q1", "text": "thirty days", "relevant_docs": [{"doc": "warranty.md", "relevance": 3}]}]
-    }
-    config = small_experiment(tmp_path, labels=labels)
-    succeeded(capsys, "run", config, "--set", "retrievers.dense.top_k=1")
-    assert "  label: grade 3  warranty.md" in ragtrial(capsys, "show", "--query", "q1").out.splitlines()
-
-
 def test_show_fills_the_prompt_with_what_was_found(two_runs: list[str], capsys: Capture) -> None:
     made = ragtrial(capsys, "show", "--query", "q2", "--prompt", "--json")
     (filled,) = made.json
@@ -219,29 +209,20 @@ def test_show_fills_the_prompt_with_what_was_found(two_runs: list[str], capsys: 
     assert shown == f"{wanted}\n\n(dense, query q2: {len(wanted)} characters)\n"
 
 
-def test_show_gives_the_metrics_that_are_asked_for_in_any_spelling(two_runs: list[str], capsys: Capture) -> None:
-    made = succeeded(capsys, "show", "--metrics", "MRR@3, P@1")
-    assert made.out.splitlines()[2].split() == ["setting", "rr@3", "precision@1"]
-    every = ragtrial(capsys, "show", "--metrics", "all").out.splitlines()[3:]
-    names = {line.split()[0] for line in every[: every.index("")]}
-    assert names == set(load_report(Path("results") / "small" / two_runs[1]).metrics)
-
-
 @pytest.mark.parametrize(
     ("content", "told"),
-    [("{", "is damaged, or of another version: Invalid JSON: EOF while parsing an object at line 1 column 1. "
-      "Update ragtrial, or make it again with the command that wrote it."),
-     ('{"schema_version": 2}', "is damaged, or of another version: experiment: Field required. "
-      "Update ragtrial, or make it again with the command that wrote it."),
-     ('{"schema_version": 0}', "is damaged, or of another version: schema_version: Input should be 2. "
-      "Update ragtrial, or make it again with the command that wrote it."),
-     ('{"schema_version": 99}', "is damaged, or of another version: schema_version: Input should be 2. "
-      "Update ragtrial, or make it again with the command that wrote it.")],
-)  # fmt: skip
+    [
+        ("{", "Invalid JSON: EOF while parsing an object at line 1 column 1."),
+        ('{"schema_version": 2}', "experiment: Field required."),
+        ('{"schema_version": 99}', "schema_version: Input should be 2."),
+    ],
+)
 def test_an_unreadable_report_hides_no_other(
     content: str, told: str, two_runs: list[str], capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
+    update = "Update ragtrial, or make it again with the command that wrote it."
+    told = f"is damaged, or of another version: {told} {update}"
     path = Path("results") / "small" / two_runs[1] / "report.json"
     path.write_text(content, encoding="utf-8")
     made = ragtrial(capsys, "show", two_runs[1])
@@ -253,11 +234,6 @@ def test_an_unreadable_report_hides_no_other(
 
 
 # search, list, schema
-
-
-def test_search_needs_no_labels(config: Path, capsys: Capture, tmp_path: Path) -> None:
-    (tmp_path / "prompt_queries.json").unlink()
-    succeeded(capsys, "search", config, "batteries", "-q")
 
 
 def test_list_gives_the_runs_newest_first(two_runs: list[str], capsys: Capture) -> None:

@@ -100,15 +100,6 @@ def test_shared_queries_are_compared_where_the_command_is_asked_for_them(small: 
     assert compare(capsys, "small", "other", "--common", "--json").json["queries"] == 11
 
 
-def test_names_cannot_steer_the_terminal_or_break_the_table(small: Path, capsys: Capture) -> None:
-    values = {"\x1b[2Jgone": HALF, "two\nlines": [one - 0.2 - place / 100 for place, one in enumerate(HALF)]}
-    write_folder(report_of(values), small / "hostile", {}, [], {})
-    made = compare(capsys, "hostile")
-    assert "\x1b" not in made.out
-    assert "two\N{REPLACEMENT CHARACTER}lines" in made.out
-    assert "Best: \N{REPLACEMENT CHARACTER}[2Jgone, ndcg@3 0.500" in made.out
-
-
 def test_a_sweep_that_is_none_is_told_where_its_axes_are_asked_for(small: Path, capsys: Capture) -> None:
     assert "No axes: these settings are no sweep" in compare(capsys, "small", "--axes").out
     assert "No axes" not in compare(capsys, "small").out

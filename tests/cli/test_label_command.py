@@ -13,16 +13,9 @@ from typing import Any
 
 import pytest
 
-from ragtrial.labelling.session.ending import next_command
 from ragtrial.labelling.session.session import Session
 from small_experiment import LABELS, Capture, ragtrial
 from worklists import judgments, write_work
-
-
-def test_what_comes_next_is_said_of_the_report_that_the_worklist_is_of(tmp_path: Path) -> None:
-    with Session(write_work(tmp_path, report=str(tmp_path / "results" / "one"))) as session:
-        said = "ragtrial rescore results/one --labels prompt_queries.json --config experiment.yaml"
-        assert next_command(session) == said
 
 
 def finished(folder: Path) -> None:
@@ -128,13 +121,3 @@ def test_a_page_that_is_interrupted_keeps_the_answers(tmp_path: Path, number: si
     assert judgments(tmp_path, "q1") == {"returns.md": 2}
     with Session("worklist.json") as session:
         assert len(session.answers.unsaved) == 1
-
-
-def test_a_killed_page_keeps_the_answers(tmp_path: Path) -> None:
-    write_work(tmp_path)
-    process, url = start_page()
-    post(url, "skip", {"revision": 0})
-    process.kill()
-    process.communicate()
-    with Session("worklist.json") as session:
-        assert session.answers.current == 1

@@ -86,12 +86,6 @@ def test_fuzzy_places_are_taken_only_when_asked_for_and_told_with_their_score(co
     assert f"fuzzy {told['score']:.3f}" in convert(mistyped, "--fuzzy", "0.9", "--force").out
 
 
-def test_a_title_is_taken_off_only_in_the_document_that_has_it(convert: Conversions) -> None:
-    assert convert.hows(passages(f"# Lights\n{RED}", f"Lights\n\n{RED}")) == ["title", "title"]
-    convert.target.unlink()
-    assert len(convert.faults(passages(f"Reset the hub\n{RED}", f"Lights\n{WHITE}"))) == 3
-
-
 # lost
 
 
@@ -320,12 +314,6 @@ def test_offsets_of_a_text_with_other_line_ends_have_moved(convert: Conversions)
     assert query["relevant_docs"] == [label("hub/reset.md", TWICE, after=RESET.index("##"))]
     assert convert.hows([row]) == ["moved"]
     assert LIGHTS
-
-
-def test_after_twenty_faults_the_rest_is_counted(convert: Conversions) -> None:
-    faults = convert.faults(lines([{"quote": RED}] * 25), "--from", "rows")
-    assert len(faults) == 21
-    assert faults[-1] == ": and 5 more like these."
 
 
 def own(**answer: Any) -> dict[str, Any]:

@@ -117,19 +117,13 @@ KEYS = {
 
 
 @pytest.mark.parametrize(
-    ("key", "hint"),
-    [
-        ("chunk_size", "size is an option of kind: code, fixed, markdown, recursive, "),
-        ("size", "That is an option of kind: code, fixed, markdown, recursive, "),
-        ("chunk_overlap", "overlap is an option of kind: code, fixed, markdown, recursive, "),
-    ],
+    ("key", "named"), [("chunk_size", "size is"), ("size", "That is"), ("chunk_overlap", "overlap is")]
 )
 def test_a_key_that_the_kind_lacks_is_answered_with_the_kinds_that_have_it(
-    key: str, hint: str, tmp_path: Path, capsys: Capture
+    key: str, named: str, tmp_path: Path, capsys: Capture
 ) -> None:
     ended = ragtrial(capsys, "validate", small_experiment(tmp_path, config=MANY), "--set", f"chunker.{key}=3")
-    assert ended.code == 2
-    assert hint in ended.err
+    assert (ended.code, f"{named} an option of kind: code, fixed, markdown, recursive, " in ended.err) == (2, True)
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -36,15 +36,6 @@ def test_the_page_of_a_run_has_the_baseline_of_the_run(tmp_path: Path, capsys: C
     assert Path("later.html").read_bytes() == page.read_bytes()
 
 
-def test_a_run_without_it_ends_with_the_command_that_makes_it(tmp_path: Path, capsys: Capture) -> None:
-    small_experiment(tmp_path)
-    ran = ragtrial(capsys, "run", "experiment.yaml")
-    (folder,) = Path("results/small").glob("2*")
-    assert ran.out.splitlines()[-1] == f"Report   {folder}   (ragtrial report --open)"
-    assert not (folder / "report.html").exists()
-    succeeded(capsys, "report")
-
-
 def test_a_report_of_one_setting_has_a_page(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path)
     succeeded(capsys, "run", "experiment.yaml")

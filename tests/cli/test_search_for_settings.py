@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ragtrial.report.model import load_report
-from ragtrial.search.searched import load_result
 from small_experiment import Capture, Outcome, ragtrial, small_experiment, succeeded
 
 WORDS = ["apple", "brick", "cloud", "delta", "ember", "flint", "grape", "haze"]
@@ -130,13 +129,6 @@ def test_a_report_is_compared_on_the_questions_that_were_held_out(folder: Path, 
     assert any(warning["code"] == "held-out" for warning in made.json["warnings"])
 
 
-def test_the_file_beside_the_report_has_what_is_printed_as_json(folder: Path, capsys: Capture) -> None:
-    made = search(capsys, "{settings: 4}", "--json")
-    found = load_result(load_report("latest"))
-    assert found is not None
-    assert json.loads(found.model_dump_json()) == result(made)
-
-
 def test_what_a_search_found_is_shown_again(folder: Path, capsys: Capture) -> None:
     search(capsys, "{settings: 14}")
     shown = ragtrial(capsys, "compare", "latest", "--search", "--full")
@@ -149,7 +141,6 @@ def test_what_a_search_found_is_shown_again(folder: Path, capsys: Capture) -> No
     [
         ("{method: tpe}", "search.method is tpe, which looks at the labels while it searches, so that the verdict"),
         ("{method: tpe, held_out: 0.1}", "leaves 43 queries to search by and 5 for the verdict"),
-        ("{held_out: [early]}", "no query has the tag 'early' of search.held_out"),
         ("{group_by: document}", "search.group_by has no effect without a share in search.held_out"),
         ("{within: {speed: 3}}", "search.within.speed: there is no such limit. It must be one of latency.p50"),
         ("{within: {latency.p95: 3}}", "search.within.latency.p95 needs the latency, and latency is false"),

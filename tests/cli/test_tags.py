@@ -46,15 +46,6 @@ def test_means_are_over_the_queries_with_the_tag_that_count(report: Report, tag:
             assert mean.mean == (pytest.approx(math.fsum(counted) / mean.n, abs=1e-15) if counted else None)
 
 
-def test_a_tag_of_all_queries_has_the_scores_of_the_report(report: Report) -> None:
-    queries = [query.model_copy(update={"tags": ["all"]}) for query in report.queries]
-    made = of_tag(report.model_copy(update={"queries": queries}), "all")
-    for setting, whole in zip(made.settings, report.settings, strict=True):
-        for metric, mean in whole.scores.items():
-            assert setting.scores[metric].n == mean.n
-            assert setting.scores[metric].mean == pytest.approx(mean.mean)
-
-
 def test_show_says_the_tag_and_how_many_questions_have_it(folder: Path, report: Report, capsys: Capture) -> None:
     made = succeeded(capsys, "show", "--results", folder, "--tag", "bread")
     head, _, columns, first, *_ = made.out.splitlines()

@@ -130,13 +130,3 @@ def test_on_a_phone_tables_show_that_they_go_on_and_captions_are_whole(look: Loo
         assert box
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= PHONE["width"]
-
-
-def test_a_table_that_fits_has_the_ground_of_what_is_around_it(look: Look, file: Path) -> None:
-    from PIL import Image
-
-    seen = look(file, "#q=rye")
-    region = seen.page.locator("#moved .scroll")
-    pixels = np.asarray(Image.open(BytesIO(region.screenshot())).convert("RGB"))
-    ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert {f"rgb({', '.join(map(str, pixels[3, place]))})" for place in (1, -2)} == {ground}

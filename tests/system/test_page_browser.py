@@ -147,11 +147,6 @@ def test_without_scripts_the_verdicts_stand_there(browser: Browser, file: Path) 
     context.close()
 
 
-def test_the_same_report_makes_the_same_bytes(file: Path) -> None:
-    (report,) = file.parent.glob("results/kitchen/*/report.json")
-    assert write_page(report.parent, file.with_name("again.html")).read_bytes() == file.read_bytes()
-
-
 def test_a_report_without_texts_shows_what_it_has(look: Look, file: Path, tmp_path: Path) -> None:
     (report,) = file.parent.glob("results/kitchen/*/report.json")
     bare = Path(shutil.copytree(report.parent, tmp_path / "bare"))

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-
-import pytest
 
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
-from ragtrial.errors import ReportError
 from ragtrial.scoring.query_details import load_query
 from ragtrial.views.page.blocks import DeepRanks, FoundHits, deep_ranks
-from scored_runs import scored_report
 
 DOCS = [f"d{place:02}" for place in range(1, 41)]
 
 
 def deep_ranks_of(contest: ComparisonInput) -> list[DeepRanks]:
     return deep_ranks(contest.queries, FoundHits(contest))
-
-
-def report(folder: Path, depth: int = 40) -> Path:
-    """One setting has d01 to d40; the other moves the third to rank 30, and the last to rank 7."""
-    moved = [doc for doc in DOCS if doc not in ("d03", "d40")]
-    moved.insert(6, "d40")
-    moved.insert(29, "d03")
-    runs = {"plain": {"q": " ".join(DOCS[:depth])}, "other": {"q": " ".join(moved[:depth])}}
-    return scored_report(folder, {"q": {"d03": 1, "d35": 2}}, runs).folder
-
-
-def test_without_rankings_there_is_no_page(tmp_path: Path) -> None:
-    folder = report(tmp_path)
-    shutil.rmtree(folder / "rankings")
-    with pytest.raises(ReportError, match=r"plain\.jsonl\.gz: cannot be read"):
-        deep_ranks_of(input_of([str(folder)]))
 
 
 def test_chunks_have_their_ranks_in_the_stored_rankings(tmp_path: Path) -> None:

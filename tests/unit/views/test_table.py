@@ -49,15 +49,6 @@ def test_metrics_that_are_asked_for_are_shown_whatever_the_width(report: Report)
     assert score_table(report, 10, metrics=names).titles == ["setting", *names]
 
 
-def test_the_table_of_all_metrics_has_a_row_for_each(report: Report) -> None:
-    rows = metric_table(report, report.settings).cells
-    assert [row[0] for row in rows[1:]] == list(report.metrics)
-    assert rows[1:] == [
-        [name, f"{report.settings[0].scores[name].mean:.3f}", str(report.settings[0].scores[name].n)]
-        for name in report.metrics
-    ]
-
-
 def test_in_the_table_of_all_metrics_a_mean_over_fewer_queries_shows_its_own_n(report: Report) -> None:
     (setting,) = report.settings
     name = next(iter(report.metrics))
