@@ -95,19 +95,19 @@ def draft_in(reply: str, task: DraftTask) -> tuple[str, str | None] | None:
 
     The answer is None for a question that the documents should not answer.
     """
-    found: dict[str, str] = {}
+    parts: dict[str, str] = {}
     for line in reply.split("\n"):
         start = line.lstrip(_SIGNS)
         name, colon, _ = folded(start).partition(":")
         rest = start[len(name) + 1 :]
         name = name.strip(_SIGNS).casefold()
         if colon and name == "question":
-            found = {name: rest}
+            parts = {name: rest}
         elif colon and name == "answer":
-            found[name] = rest
-        elif "answer" in found:
-            found["answer"] += f"\n{line}"
-    question, answer = (unquoted(found.get(name, "").strip().strip("*_")) for name in ("question", "answer"))
+            parts[name] = rest
+        elif "answer" in parts:
+            parts["answer"] += f"\n{line}"
+    question, answer = (unquoted(parts.get(name, "").strip().strip("*_")) for name in ("question", "answer"))
     is_none = _NONE.fullmatch(answer.split("\n")[0]) is not None
     if not question or not answer or len(question) > MOST_QUESTION or "\n" in question or is_none == task.is_answerable:
         return None
@@ -193,8 +193,8 @@ class PassageSearch:
         """The position of the passage that BM25 ranks first for each question; None where it finds none."""
         if not questions:
             return []
-        found = self._bm25.search([Question(text) for text in questions], 1).rankings
-        codes = np.asarray(found.codes)[:, 0].tolist()
+        rankings = self._bm25.search([Question(text) for text in questions], 1).rankings
+        codes = np.asarray(rankings.codes)[:, 0].tolist()
         return [int(code) if code >= 0 else None for code in codes]
 
     def copied_share(self, question: str, passage: SourcePassage) -> float:

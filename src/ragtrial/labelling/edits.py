@@ -227,31 +227,31 @@ def parse_marks(
 
     With ``last`` the last equals sign is the separator, since a document id may have one.
     """
-    found: dict[str, Mark] = {}
+    marks: dict[str, Mark] = {}
     faults = []
     for text in texts:
-        key, equals, said = (part.strip() for part in (text.rpartition("=") if last else text.partition("=")))
-        if not (equals and key and said):
+        key, equals, value = (part.strip() for part in (text.rpartition("=") if last else text.partition("=")))
+        if not (equals and key and value):
             message = f"{text!r} must be written HIT=..., the number or the document of a hit first: 1=2."
             faults.append(Fault(option, message=message))
-        elif key in found:
+        elif key in marks:
             faults.append(Fault(option, message=f"hit {key} is graded twice."))
         else:
             try:
-                found[key] = kind(said)
+                marks[key] = kind(value)
             except ValueError:
-                faults.append(Fault(option, message=f"the grade {said!r} must be a whole number."))
+                faults.append(Fault(option, message=f"the grade {value!r} must be a whole number."))
     if faults:
         raise InputError(*faults)
-    return found
+    return marks
 
 
 def by_number(items: Sequence[Item], marks: Mapping[str, Mark]) -> dict[int, Mark]:
     """``marks`` by the number of the hit that each key means. Raises InputError for keys that mean none, or several."""
-    found: dict[int, Mark] = {}
+    numbered: dict[int, Mark] = {}
     faults = []
     for key, mark in marks.items():
-        named = [one.hit.rank for one in items if one.hit.doc == key]
+        named = [item.hit.rank for item in items if item.hit.doc == key]
         numbers = [int(key)] if key.isdecimal() and 1 <= int(key) <= len(items) else named
         if len(numbers) > 1:
             listed = ", ".join(map(str, numbers))
@@ -260,56 +260,56 @@ def by_number(items: Sequence[Item], marks: Mapping[str, Mark]) -> dict[int, Mar
             faults.append(
                 f"{key!r} is not among hits 1 to {len(items)}. Show more with --top, or add the label to the file."
             )
-        elif numbers[0] in found:
+        elif numbers[0] in numbered:
             faults.append(f"hit {numbers[0]} is graded twice.")
         else:
-            found[numbers[0]] = mark
+            numbered[numbers[0]] = mark
     if faults:
         raise InputError(*faults)
-    return found
+    return numbered
 
 
-def beside(known: Sequence[Judgment], made: Sequence[Grade], form: Form) -> Iterator[Grade]:
-    """The ``made`` grades for a query, and the changes of other labels that they require.
+def beside(known: Sequence[Judgment], grades: Sequence[Grade], form: Form) -> Iterator[Grade]:
+    """The new ``grades`` of a query, and the changes of other labels that they require.
 
     A passage that is judged already gets the new grade, however its label spells it. A label of a whole document has
     the highest new grade of its passages; lower grades are left out. If documents are judged and ``known`` has passages
     alone, these are changed until their highest grade is the new grade of the document.
     """
     highest: dict[str, int] = {}
-    for one in made:
-        highest[one.doc] = max(highest.get(one.doc, one.relevance), one.relevance)
-    for one in made:
-        own = [label for label in known if form == "content" or label.doc == one.doc]
-        same = [label for label in own if _is_same(label, one, form)]
+    for new in grades:
+        highest[new.doc] = max(highest.get(new.doc, new.relevance), new.relevance)
+    for new in grades:
+        own = [label for label in known if form == "content" or label.doc == new.doc]
+        same = [label for label in own if _is_same(label, new, form)]
         has_whole = any(label.quote is None and not label.spans for label in own)
-        is_whole = form != "content" and (has_whole or (form == "document" and one.quote is None))
-        grade = highest[one.doc] if is_whole else one.relevance
+        is_whole = form != "content" and (has_whole or (form == "document" and new.quote is None))
+        relevance = highest[new.doc] if is_whole else new.relevance
         changed = own if is_whole else same
         if is_whole and own and not has_whole:  # only passages that keep the highest from being the new grade
             best = max(label.relevance for label in own)
-            changed = [label for label in own if label.relevance > grade or label.relevance == best <= grade]
-        yield from (_regraded(one, label, grade) for label in changed)
-        if not changed or (not same and one.quote is not None and one.relevance == highest[one.doc]):
-            yield one
+            changed = [label for label in own if label.relevance > relevance or label.relevance == best <= relevance]
+        yield from (_regraded(new, label, relevance) for label in changed)
+        if not changed or (not same and new.quote is not None and new.relevance == highest[new.doc]):
+            yield new
 
 
-def _regraded(made: Grade, label: Judgment, grade: int) -> Grade:
-    """The change of a label to ``grade``, named as the file has it."""
+def _regraded(new: Grade, label: Judgment, relevance: int) -> Grade:
+    """The change of a label to ``relevance``, named as the file has it."""
     start, end = (label.spans[0].start, label.spans[0].end) if label.spans else (None, None)
-    return replace(made, doc=label.doc, relevance=grade, quote=label.quote, start=start, end=end)
+    return replace(new, doc=label.doc, relevance=relevance, quote=label.quote, start=start, end=end)
 
 
-def _is_same(label: Judgment, made: Grade, form: Form) -> bool:
+def _is_same(label: Judgment, new: Grade, form: Form) -> bool:
     """True if a label judges the graded passage; under ``content`` equal words are enough."""
     if form == "content":
-        return _words(label.doc) == _words(made.doc)
+        return _words(label.doc) == _words(new.doc)
     starts = [span.start for span in label.spans]
     if label.quote is None:
-        return bool(starts) and [(span.start, span.end) for span in label.spans] == [(made.start, made.end)]
-    if made.quote is None or _words(label.quote) != _words(made.quote):
+        return bool(starts) and [(span.start, span.end) for span in label.spans] == [(new.start, new.end)]
+    if new.quote is None or _words(label.quote) != _words(new.quote):
         return False
-    return not starts or made.start in (None, *starts)
+    return not starts or new.start in (None, *starts)
 
 
 def _words(passage: str) -> list[str]:

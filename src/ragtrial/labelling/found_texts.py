@@ -109,7 +109,7 @@ def _questions_of(contest: ComparisonInput, rows: Sequence[int], config_file: Pa
 
 def _kept(contest: ComparisonInput, wanted: Sequence[Wanted]) -> dict[Wanted, list[Row]]:
     """The passages in the texts of the reports. Raises ReportError if these are damaged."""
-    chunks: dict[Wanted, dict[str, Path]] = {one: {} for one in wanted}
+    chunks: dict[Wanted, dict[str, Path]] = {key: {} for key in wanted}
     queries = list(dict.fromkeys(query for query, _ in wanted))
     for contender in contest.settings:
         folder = contender.report.folder
@@ -119,14 +119,14 @@ def _kept(contest: ComparisonInput, wanted: Sequence[Wanted]) -> dict[Wanted, li
                 if (query, unit) in chunks:
                     chunks[query, unit].setdefault(chunk, folder)
     texts: dict[str, dict[str, Any]] = {}
-    for folder, report in {one.report.folder: one.report for one in contest.settings}.items():
-        names = {name for found in chunks.values() for name, where in found.items() if where == folder}
+    for folder, report in {setting.report.folder: setting.report for setting in contest.settings}.items():
+        names = {name for folders in chunks.values() for name, where in folders.items() if where == folder}
         texts.update(report.texts(names))
-    lacking = {name for found in chunks.values() for name in found} - texts.keys()
+    lacking = {name for names in chunks.values() for name in names} - texts.keys()
     if lacking or not all(chunks.values()):
         place = contest.report.folder / "texts.jsonl.gz"
         raise ReportError(Fault(str(place), message="is damaged: it lacks what rankings/ name; run it again."))
-    return {one: [texts[name] for name in found] for one, found in chunks.items()}
+    return {key: [texts[name] for name in names] for key, names in chunks.items()}
 
 
 def _joined(rows: Sequence[Row]) -> list[Stretch]:

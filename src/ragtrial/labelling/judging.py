@@ -62,8 +62,8 @@ def grade_in(reply: str) -> int | None:
     reply says before counts for nothing.
     """
     last = next((line for line in reversed(reply.splitlines()) if re.search(r"\w", line)), "")
-    found = _GRADE.fullmatch(folded(last).strip())
-    return int(found[1]) if found and int(found[1]) <= HIGHEST else None
+    match = _GRADE.fullmatch(folded(last).strip())
+    return int(match[1]) if match and int(match[1]) <= HIGHEST else None
 
 
 MOST_CHARACTERS = 12_000

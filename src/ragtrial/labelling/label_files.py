@@ -379,9 +379,10 @@ def note(labels: Path, done: Iterable[Done], who: str, when: datetime) -> None:
     """Add a line for each change. Raises OSError."""
     head = {"when": when.isoformat(timespec="seconds"), "who": who, "file": labels.name}
     rows = [
-        {**head, "query": query_of(one.change), "action": one.action, "before": one.before, "after": one.after}
-        for one in done
-    ]
+        {**head, "query": query_of(edited.change), "action": edited.action, "before": edited.before,
+         "after": edited.after}
+        for edited in done
+    ]  # fmt: skip
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     descriptor = os.open(history_file(labels), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     with os.fdopen(descriptor, "ab") as file:

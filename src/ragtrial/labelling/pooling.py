@@ -105,18 +105,20 @@ class Pool:
         the baseline, or else with the best setting; for one setting the change of its score. After Carterette, Allan &
         Sitaraman 2006, Minimal Test Collections for Retrieval Evaluation, SIGIR.
         """
-        rows, highest = [one.row for one in hits], self._rankings.highest_grade
-        cases = [(one.row, {one.found: highest}) for one in hits]
-        places = range(len(self._contest.settings))
+        rows, highest = [hit.row for hit in hits], self._rankings.highest_grade
+        cases = [(hit.row, {hit.found: highest}) for hit in hits]
+        settings = range(len(self._contest.settings))
         changes = [
-            self._rankings.scores(place, self._metric, cases) - self._rankings.scores_now(place, self._metric)[rows]
-            for place in places
+            self._rankings.scores(setting, self._metric, cases) - self._rankings.scores_now(setting, self._metric)[rows]
+            for setting in settings
         ]
         if len(changes) == 1:
             return np.abs(changes[0])
         best = int(np.argmax([np.nanmean(row) if not np.isnan(row).all() else -np.inf for row in self._values]))
         baseline = self._contest.baseline
-        pairs = self._contest.pairs(baseline) if baseline else [Pair(best, place) for place in places if place != best]
+        pairs = (
+            self._contest.pairs(baseline) if baseline else [Pair(best, other) for other in settings if other != best]
+        )
         moved = [np.abs(changes[pair.setting] - changes[pair.baseline]) for pair in pairs]
         return np.asarray(np.max(moved, axis=0))
 
@@ -128,7 +130,7 @@ def pool_of(contest: ComparisonInput, options: PoolOptions, progress: Progress |
     where nothing is to label, and where texts or the file of the labels cannot be had.
     """
     pool = Pool(contest, options.depth)
-    new = [one for one in pool.unjudged[: options.budget] if one.weight > _LEAST]
+    new = [hit for hit in pool.unjudged[: options.budget] if hit.weight > _LEAST]
     if not new:
         raise InputError(_nothing(pool, contest))
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
