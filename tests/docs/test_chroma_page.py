@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
+from pages import copy_sample
 from ragtrial.engines import COLLECTIONS
 from scripts import run_python, run_script
 
@@ -39,10 +39,7 @@ def run(code: str, language: str, folder: Path) -> str:
 
 
 def test_the_program_and_the_command_of_the_page_print_what_it_shows(root: Path, tmp_path: Path) -> None:
-    for name in ("configs", "data", "prompt_queries.json"):
-        copied = shutil.copytree if (root / name).is_dir() else shutil.copy
-        copied(root / name, tmp_path / name)
-    shutil.rmtree(tmp_path / "configs" / ".ragtrial", ignore_errors=True)
+    copy_sample(root, tmp_path)
     blocks = list(_BLOCK.finditer((root / "docs" / "chroma-collections.md").read_text(encoding="utf-8")))
     assert [block["language"] for block in blocks] == ["python", "sh", "python", "sh"]
     for block in blocks:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from pages import fenced
+from pages import copy_sample, fenced
 from qdrant_double import qdrant_double
 from ragtrial.engines.base import FlatIndex
 from ragtrial.engines.milvus import MilvusIndexKind, MilvusStore
@@ -73,11 +72,7 @@ def settings_of(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def sample(root: Path, tmp_path: Path) -> Path:
-    for name in ("configs", "data", "prompt_queries.json"):
-        copied = shutil.copytree if (root / name).is_dir() else shutil.copy
-        copied(root / name, tmp_path / name)
-    shutil.rmtree(tmp_path / "configs" / ".ragtrial", ignore_errors=True)
-    return tmp_path
+    return copy_sample(root, tmp_path)
 
 
 @pytest.mark.slow

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
-from pages import fenced, replace_sections
+from pages import copy_sample, fenced, replace_sections
 from ragtrial import Report, load_report
 from report_hits import values_of
 from scripts import run_python, run_script
@@ -51,10 +50,7 @@ class Project:
 @pytest.fixture(scope="module")
 def project(root: Path, tmp_path_factory: pytest.TempPathFactory, shared_workspace: Path) -> Project:
     """The project that every guide names, in a copy of the clone."""
-    clone = tmp_path_factory.mktemp("clone")
-    for name in ("configs", "data"):
-        shutil.copytree(root / name, clone / name, ignore=shutil.ignore_patterns(".ragtrial", "__pycache__"))
-    shutil.copy(root / "prompt_queries.json", clone)
+    clone = copy_sample(root, tmp_path_factory.mktemp("clone"))
     pattern = re.compile(r"`(ragtrial init [^`]*)`, then `(cd \w+)`")
     ((init, enter),) = {match for guide in GUIDES for match in pattern.findall(guide.read_text(encoding="utf-8"))}
     (copied,) = re.findall(r"`(cp [^`]*)`", LANGCHAIN.read_text(encoding="utf-8"))

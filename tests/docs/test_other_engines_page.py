@@ -18,7 +18,6 @@ from sentence_transformers import SentenceTransformer
 
 from engine_doubles import ENGINES, SECRET, Items, engine_double
 from ragtrial import Report, load_config, run_experiment
-from ragtrial.config.settings import settings_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "other-engines.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^`(\w+_search\.py)`:\n\n```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
@@ -97,8 +96,3 @@ def test_all_that_search_exactly_find_the_same_and_few_lists_find_less(place: Pa
     assert 0 < scores["lancedb"] < scores["lancedb-exact"]
     written = [path for path in (place / "results").rglob("*") if path.is_file()]
     assert not [path for path in written if SECRET.encode() in path.read_bytes()]
-
-
-def test_the_sweep_of_the_page_is_valid(place: Path) -> None:
-    (place / "configs" / "page.yaml").write_text(yaml.safe_dump(CONFIGS[0], sort_keys=False), encoding="utf-8")
-    assert len(settings_of(load_config(place / "configs" / "page.yaml"))[0]) == 4

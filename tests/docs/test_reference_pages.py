@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import click
@@ -12,7 +11,6 @@ import pytest
 from pages import fenced
 from ragtrial.cli.group import COMMANDS, group
 from scripts import run_script
-from small_experiment import small_experiment
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -52,22 +50,6 @@ def test_the_page_on_the_command_line_has_every_command_and_its_options_exist() 
         assert command is not None
         known |= {spelling for one in command.params for spelling in one.opts}
     assert set(re.findall(r"`(-{1,2}[a-z-]+)", options.partition("## Exit codes")[0])) <= known
-
-
-def test_the_commands_of_the_page_on_the_cache_run(tmp_path: Path) -> None:
-    small_experiment(tmp_path)
-    commands = "".join(fenced(DOCS / "cache.md", "sh")).replace("/mnt/shared", str(tmp_path / "shared"))
-    done = run_script(f"ragtrial run experiment.yaml -q\n{commands}", tmp_path)
-    assert done.code == 0, done.err
-
-
-def test_the_commands_of_the_page_on_scoring_run(root: Path, tmp_path: Path) -> None:
-    shutil.copytree(root / "results" / "sample", tmp_path / "results" / "quickstart" / "20260101T000000Z-000000")
-    (tmp_path / "results" / "quickstart" / "latest").write_text("20260101T000000Z-000000\n", encoding="utf-8")
-    shutil.copy(root / "prompt_queries.json", tmp_path)
-    done = run_script("".join(fenced(DOCS / "scoring.md", "sh")), tmp_path, COLUMNS="100")
-    assert done.code == 0, done.err
-    assert "(best possible)" in done.out
 
 
 @pytest.mark.parametrize("page", ["index.md", "tutorial.md"])

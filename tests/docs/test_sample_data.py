@@ -76,13 +76,6 @@ def test_the_sample_report_is_one_of_the_quickstart_on_the_sample_data(root: Pat
     assert str(root) not in (report.folder / "report.json").read_text(encoding="utf-8")
 
 
-def test_stored_dense_results_are_of_the_sample(root: Path, labels: PromptQueries, library: Library) -> None:
-    stored = stored_scores(root)
-    assert stored.keys() == {query.id for query in labels.queries}
-    assert {len(scores) for scores in stored.values()} == {50}
-    assert {document for scores in stored.values() for document in scores} <= set(library.ids)
-
-
 @pytest.mark.slow
 def test_the_stored_dense_results_are_those_of_the_model(root: Path, tmp_path: Path, shared_workspace: Path) -> None:
     """Embedded again where the model is installed: documents whose scores are nearly equal may change places."""

@@ -13,7 +13,6 @@ import click
 import pytest
 import yaml
 
-from contests import run_into
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
 from experiments import DOCUMENTS, QUERIES, write_experiment
@@ -22,11 +21,10 @@ from ragtrial import load_config, run_experiment
 from ragtrial.cli.group import group
 from ragtrial.cli.questions_command import command as questions
 from ragtrial.components.embedders.backends import Backend, Precision
-from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.labelling.drafting import COPIED, DRAFT_PLACES, PASSAGE_SIZE, STYLES
 from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
 from scripts import run_script
-from small_experiment import CONFIG, Capture, small_experiment, succeeded
+from small_experiment import Capture, small_experiment, succeeded
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -88,55 +86,6 @@ def test_every_block_of_yaml_fits_into_a_config_that_init_writes(
             config.write_text(written, encoding="utf-8")
             replace_sections(config, block)
             assert load_config(config).retrievers
-
-
-# report-page.md
-
-
-def test_every_command_of_the_page_on_reports_writes_what_it_says(tmp_path: Path) -> None:
-    two = CONFIG.replace("top_k: 3}", "top_k: 10}\n  bm25: {kind: bm25, top_k: 10}")
-    small_experiment(tmp_path, config=two.replace("{kind: document}", "{kind: recursive, unit: characters}"))
-    lines = "".join(fenced(DOCS / "report-page.md", "sh"))
-    assert len(lines.splitlines()) == 4
-    done = run_script(f"ragtrial run experiment.yaml -q\n{lines}", tmp_path)
-    assert done.code == 0, done.err
-    written = ["report.html", "differences.svg", "differences.png", "recall.svg"]
-    assert done.out.splitlines()[-len(written) :] == written
-    assert all((tmp_path / name).stat().st_size > 1000 for name in written)
-
-
-# comparing-sweeps.md, query-by-query.md
-
-COMPARED = {
-    "comparing-sweeps": {"--slices": "queries by", "--axes": "effect on", "--costs": "costs "},
-    "query-by-query": {"--queries": " won, ", "--unjudged": "all against"},
-}
-"""What each option adds to the output, by page."""
-
-
-@pytest.mark.parametrize("page", COMPARED)
-def test_every_command_on_comparing_runs_and_shows_what_its_options_are_said_to_show(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    words = {"kind": "bm25", "top_k": 10}
-    retrievers = {"dense": {"kind": "dense", "top_k": 10}, "bm25": {**words, "stemmer": "none"}, "words": words}
-    asked = [{**query, "id": f"q{number}"} for number, query in enumerate(QUERIES, 1)]
-    sweep = {"matrix": {"retrievers.words.k1": [0.9, 1.2]}}
-    run_into(tmp_path, "swept", asked, retrievers=retrievers, chunker={"kind": "document"}, sweep=sweep)
-    monkeypatch.chdir(tmp_path / "experiment-swept")
-    monkeypatch.setenv("COLUMNS", "160")
-    named = set()
-    for command in commands(DOCS / f"{page}.md"):
-        made = succeeded(capsys, *command)
-        for option in set(command) & COMPARED[page].keys():
-            assert COMPARED[page][option] in made.out, command
-            named.add(option)
-    assert named == COMPARED[page].keys()
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/sweeps.md", "docs/guides/chunk-size.md"])
-def test_a_page_from_which_a_sweep_is_run_names_what_reads_it(page: str) -> None:
-    assert "ragtrial compare --axes" in (ROOT / page).read_text(encoding="utf-8")
 
 
 # data-sets.md
@@ -206,16 +155,10 @@ def test_the_config_of_a_search_and_each_option_that_the_page_shows_are_valid(ov
 # embedding-speed.md
 
 
-def test_the_options_that_embed_faster_are_valid() -> None:
-    page = DOCS / "embedding-speed.md"
-    shown, sweep = map(yaml.safe_load, fenced(page, "yaml"))
-    made = SentenceTransformerEmbedder.model_validate(shown["embedder"])
-    assert made.model_dump(exclude_unset=True) == shown["embedder"]
-    assert list(sweep["sweep"]["matrix"]) == ["embedder.backend, embedder.precision"]
-    for backend, precision in sweep["sweep"]["matrix"]["embedder.backend, embedder.precision"]:
-        assert SentenceTransformerEmbedder(backend=backend, precision=precision).backend == backend
+def test_the_options_that_embed_faster_have_all_their_values_on_the_page() -> None:
+    page = (DOCS / "embedding-speed.md").read_text(encoding="utf-8")
     for name, values in (("backend", Backend), ("precision", Precision)):
-        (comment,) = re.findall(rf"{name}: \w+ +# (.*)", page.read_text(encoding="utf-8"))
+        (comment,) = re.findall(rf"{name}: \w+ +# (.*)", page)
         assert comment.split(" | ") == list(typing.get_args(values))
 
 

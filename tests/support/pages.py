@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -38,6 +39,14 @@ def replace_sections(config: Path, shown: str, **changes: object) -> None:
     """Replace sections of a config by those that a page shows, and by ``changes`` to them."""
     sections = {**yaml.safe_load(config.read_text(encoding="utf-8")), **yaml.safe_load(shown), **changes}
     config.write_text(yaml.safe_dump(sections, sort_keys=False), encoding="utf-8")
+
+
+def copy_sample(root: Path, folder: Path) -> Path:
+    """A copy of the clone's configs and sample data in ``folder``."""
+    for name in ("configs", "data"):
+        shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns(".ragtrial", "__pycache__"))
+    shutil.copy(root / "prompt_queries.json", folder)
+    return folder
 
 
 def commands(page: Path) -> list[list[str]]:
