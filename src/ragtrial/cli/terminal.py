@@ -125,7 +125,7 @@ class Answer:
             return self.content
         answer = {"exit_code": self.code, **self.content}
         if self.warnings is not None:
-            answer["warnings"] = [{"code": str(one.code), "message": one.message} for one in self.warnings]
+            answer["warnings"] = [{"code": str(warning.code), "message": warning.message} for warning in self.warnings]
         return answer
 
 
@@ -308,8 +308,8 @@ class _Work:
         return f"{amount}, about {duration(left)} left"
 
     def at_the_end(self) -> str:
-        one = {"queries": "query"}.get(self.unit, self.unit.removesuffix("s"))
-        amount = "" if self.total is None else f"{counted(self.total, one, self.unit)}, "
+        noun = {"queries": "query"}.get(self.unit, self.unit.removesuffix("s"))
+        amount = "" if self.total is None else f"{counted(self.total, noun, self.unit)}, "
         return f"{self.stage}: {amount}{time.monotonic() - self._start:.1f} s"
 
 

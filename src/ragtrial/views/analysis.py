@@ -38,8 +38,11 @@ class Analysis(Comparison):
     @property
     def all_warnings(self) -> list[WarningPart]:
         """The warnings of the comparison, then the warnings of its views."""
-        found = [(view, view.of(self)) for view in all_views()]
-        return [*self.warnings, *(one for view, part in found if part is not None for one in view.warnings(part))]
+        parts = [(view, view.of(self)) for view in all_views()]
+        return [
+            *self.warnings,
+            *(warning for view, part in parts if part is not None for warning in view.warnings(part)),
+        ]
 
 
 def analyse(contest: ComparisonInput, aim: ComparisonOptions, **views: bool) -> Analysis:
@@ -48,10 +51,10 @@ def analyse(contest: ComparisonInput, aim: ComparisonOptions, **views: bool) -> 
     Raises ComparisonError if the baseline is missing, KeyError for an unknown view.
     """
     chosen = {VIEWS[name].name for name, is_asked in views.items() if is_asked}
-    made = compare_settings(contest, aim)
-    given = AnalysisInput(contest, aim, made, chosen)
+    comparison = compare_settings(contest, aim)
+    given = AnalysisInput(contest, aim, comparison, chosen)
     found = {view.name: view.compute(given) for view in all_views() if view.is_always_computed or view.name in chosen}
-    return Analysis(**dict(made), found=found)
+    return Analysis(**dict(comparison), found=found)
 
 
 _FORMATS = (".svg", ".png")
@@ -87,8 +90,8 @@ def draw(name: str, contest: ComparisonInput, analysis: Analysis) -> Figure:
 def image(figure: Figure, output: str) -> bytes:
     """The file: the same bytes for the same figure."""
     kind = Path(output).suffix.lower().removeprefix(".")
-    made = io.BytesIO()
+    file = io.BytesIO()
     with styled(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # signs that the font lacks become boxes in png, and stay in svg
-        figure.savefig(made, format=kind, metadata=_METADATA[kind])
-    return made.getvalue()
+        figure.savefig(file, format=kind, metadata=_METADATA[kind])
+    return file.getvalue()

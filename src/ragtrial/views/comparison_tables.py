@@ -187,8 +187,8 @@ def _advice(comparison: Comparison) -> list[str]:
 
 def looked_into_lines(comparison: Comparison) -> list[str]:
     """The lines of views below the verdicts; empty if no view has any."""
-    found = [(view, view.of(comparison)) for view in all_views()]
-    return [line for view, part in found if part is not None for line in view.summary_lines(part)]
+    parts = [(view, view.of(comparison)) for view in all_views()]
+    return [line for view, part in parts if part is not None for line in view.summary_lines(part)]
 
 
 def descriptive_table(comparison: Comparison, metrics: Sequence[str], rows: Sequence[ComparisonPart]) -> Table:
@@ -212,38 +212,36 @@ def _difference(part: ComparisonPart, n: int) -> str:
     return signed(part.difference, part.n) + count
 
 
-def across_blocks(found: AcrossComparison, width: int) -> Iterator[str | Table]:
+def across_blocks(comparison: AcrossComparison, width: int) -> Iterator[str | Table]:
     """The result in words, the table of settings, and how it was tested."""
-    settings = counted(len(found.settings) + 1, "setting")
-    yield (
-        visible(f"{settings}, {counted(len(found.data_sets), 'data set')}, {found.metric}, against {found.baseline}")
-        + "\n"
-    )
-    yield from map(visible, found.sentences)
+    settings = counted(len(comparison.settings) + 1, "setting")
+    data_sets = counted(len(comparison.data_sets), "data set")
+    yield visible(f"{settings}, {data_sets}, {comparison.metric}, against {comparison.baseline}") + "\n"
+    yield from map(visible, comparison.sentences)
     yield ""
-    yield across_table(found).fitted(width, "--json has all")
+    yield across_table(comparison).fitted(width, "--json has all")
     yield ""
     yield "* better or worse on that data set by its labels, simultaneous for its settings (max-t)."
     yield (
         "Over data sets: random effects (DerSimonian-Laird), Hartung-Knapp intervals, simultaneous for "
-        f"{counted(len(found.settings), 'comparison')} (Bonferroni)."
+        f"{counted(len(comparison.settings), 'comparison')} (Bonferroni)."
     )
-    if found.left_out:
-        yield visible(f"Not in every report, and left out: {', '.join(found.left_out)}.")
+    if comparison.left_out:
+        yield visible(f"Not in every report, and left out: {', '.join(comparison.left_out)}.")
 
 
-def across_table(found: AcrossComparison) -> Table:
+def across_table(comparison: AcrossComparison) -> Table:
     """One row per setting: its difference from the baseline on each data set, and over all."""
-    data_sets = [Column(data.name, importance=-place) for place, data in enumerate(found.data_sets, 1)]
+    data_sets = [Column(data.name, importance=-place) for place, data in enumerate(comparison.data_sets, 1)]
     columns = [
         Column("difference", is_text=True), *data_sets, Column("together"),
-        Column(f"{percent(found.confidence)} interval"), Column("verdict", is_text=True),
+        Column(f"{percent(comparison.confidence)} interval"), Column("verdict", is_text=True),
     ]  # fmt: skip
-    fewest = min(data.queries for data in found.data_sets)
-    means = [f"{mean_number(data.means[found.baseline], data.queries)} " for data in found.data_sets]
-    rows = [[found.baseline, *means, "", "", "(baseline: mean)"]]
-    for part in found.settings:
-        own = [_on_data_set(data, part.setting) for data in found.data_sets]
+    fewest = min(data.queries for data in comparison.data_sets)
+    means = [f"{mean_number(data.means[comparison.baseline], data.queries)} " for data in comparison.data_sets]
+    rows = [[comparison.baseline, *means, "", "", "(baseline: mean)"]]
+    for part in comparison.settings:
+        own = [_on_data_set(data, part.setting) for data in comparison.data_sets]
         interval = signed_interval(part.ci, fewest)
         rows.append([part.setting, *own, signed(part.difference, fewest), interval, part.verdict])
     return Table(columns, rows)

@@ -37,12 +37,12 @@ def total_lines(plan: DryRun) -> list[str]:
     least = "at least" if plan.unknown else "about"
     time = "not known yet" if plan.unknown and not plan.seconds else f"{least} {duration(plan.seconds)}"
     cost = "" if plan.cost is None else f" Cost: about {money(plan.cost)}, at the prices of the config."
-    said = [f"{cached:,} cached, {to_do:,} to do. Time: {time}.{cost}"]
+    lines = [f"{cached:,} cached, {to_do:,} to do. Time: {time}.{cost}"]
     if any(stage.amount.is_estimate for stage in plan.stages):
-        said.append("~ estimated from the size of the documents")
+        lines.append("~ estimated from the size of the documents")
     if plan.unknown:
-        said.append("? not known yet: the first run measures it")
-    return said
+        lines.append("? not known yet: the first run measures it")
+    return lines
 
 
 def plan_json(plan: DryRun) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def gate_line(gate: GateOutcome) -> str:
 
 def gate_details(gate: GateOutcome) -> str:
     """The results of the settings that decided, and how many others passed."""
-    shown = [one for one in gate.findings if one.outcome in (gate.outcome, "not checked")]
+    shown = [finding for finding in gate.findings if finding.outcome in (gate.outcome, "not checked")]
     texts = [f"{finding.setting} {finding.found}" for finding in shown]
     passed = sum(finding.outcome == "passed" for finding in gate.findings)
     texts += [f"{counted(passed, 'other')} passed"] if passed and gate.outcome != "passed" else []
@@ -87,12 +87,12 @@ def _sections(findings: Findings) -> Iterator[str]:
 
 
 def _outcome(findings: Findings) -> str:
-    said = summary(findings)
+    total = summary(findings)
     if findings.has_failed:
-        return f"{'failed' if ' failed' in said else 'undecided'} ({said})"
+        return f"{'failed' if ' failed' in total else 'undecided'} ({total})"
     if findings.is_incomplete:
-        return f"incomplete ({said or 'some settings could not be run'})"
-    return f"passed ({said})" if said else "compared" if findings.comparison else "scored"
+        return f"incomplete ({total or 'some settings could not be run'})"
+    return f"passed ({total})" if total else "compared" if findings.comparison else "scored"
 
 
 def _items(findings: Findings) -> Iterator[str]:

@@ -44,8 +44,8 @@ def header_line(report: Report, tag: str | None = None) -> str:
 def scores_json(report: Report) -> list[dict[str, Any]]:
     """The means of each setting, best first, as `--json` has them."""
     return [
-        {"name": one.name, "scores": {name: vars(mean) for name, mean in one.scores.items()}}
-        for one in report.ranked_settings()
+        {"name": setting.name, "scores": {name: vars(mean) for name, mean in setting.scores.items()}}
+        for setting in report.ranked_settings()
     ]
 
 
@@ -96,11 +96,11 @@ def budget_table(report: Report, settings: Sequence[SettingPart], width: int) ->
 def context_table(settings: Sequence[SettingPart]) -> Table:
     """One row per setting: the mean size of the first k hits, in tokens or else in characters."""
     known = [setting for setting in settings if setting.context]
-    cutoffs = sorted({one.k for setting in known for one in setting.context})
+    cutoffs = sorted({size.k for setting in known for size in setting.context})
     unit = _context_unit(known)
     rows = []
     for setting in known:
-        sizes = {one.k: getattr(one, unit) for one in setting.context}
+        sizes = {size.k: getattr(size, unit) for size in setting.context}
         rows.append([setting.name, *(number(sizes.get(k), 0) for k in cutoffs)])
     return Table.of([f"context in {unit}", *(f"@{k}" for k in cutoffs)], rows)
 
@@ -140,7 +140,7 @@ def cost_table(settings: Sequence[SettingPart]) -> Table:
 
 def _context_unit(settings: Sequence[SettingPart]) -> str:
     """Tokens, if they are known of all that have a context."""
-    in_tokens = all(one.tokens is not None for setting in settings for one in setting.context)
+    in_tokens = all(size.tokens is not None for setting in settings for size in setting.context)
     return "tokens" if in_tokens else "characters"
 
 
@@ -218,7 +218,7 @@ def usual_metrics(report: Report) -> list[str]:
     """
     cutoff = parse_metric(report.primary_metric).k or 0
     names = [report.primary_metric]
-    columns = {name: one.columns[report.unit] for name, one in METRICS.members() if report.unit in one.columns}
+    columns = {name: metric.columns[report.unit] for name, metric in METRICS.members() if report.unit in metric.columns}
     for usual in sorted(columns, key=columns.__getitem__):
         same = [name for name in report.metrics if parse_metric(name).name == usual]
         same.sort(key=lambda name: abs((parse_metric(name).k or 0) - cutoff))

@@ -107,11 +107,11 @@ class Table:
         even if the table stays too wide.
         """
         fitting, left_out = self, list[str]()
-        for importance in sorted({one.importance for one in self.columns if one.importance is not None}):
+        for importance in sorted({column.importance for column in self.columns if column.importance is not None}):
             if fitting.width <= width or (most is not None and importance > most):
                 break
             left_out += [column.title for column in fitting.columns if column.importance == importance]
-            fitting = fitting.without(*(one.title for one in fitting.columns if one.importance == importance))
+            fitting = fitting.without(*(column.title for column in fitting.columns if column.importance == importance))
         if not left_out:
             return self
         left_out.sort(key=self.titles.index)
@@ -164,13 +164,13 @@ def cell_kind(column: Column, cell: str) -> str:
 
 def best_cells(table: Table) -> set[tuple[int, int]]:
     """Row and column of the best numbers of each column, where it has a best one, of at least two."""
-    found = set()
+    cells = set()
     for place, column in enumerate(table.columns):
         numbers = [_number_in(row[place]) for row in table.rows] if column.best and len(table.rows) > 1 else []
-        known, choose = [one for one in numbers if one is not None], min if column.best == "lowest" else max
+        known, choose = [value for value in numbers if value is not None], min if column.best == "lowest" else max
         best = choose(known, default=None)
-        found |= {(row, place) for row, one in enumerate(numbers) if one is not None and one == best}
-    return found
+        cells |= {(row, place) for row, value in enumerate(numbers) if value is not None and value == best}
+    return cells
 
 
 def _number_in(cell: str) -> float | None:

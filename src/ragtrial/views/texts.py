@@ -159,7 +159,7 @@ def size_table(cut: CutSetting) -> Table:
         "characters of the chunk": cut.characters,
         "tokens of what is indexed": cut.indexed_tokens,
     }
-    rows = [[name, *(f"{size:,}" for size in astuple(one))] for name, one in sizes.items() if one]
+    rows = [[name, *(f"{count:,}" for count in astuple(size))] for name, size in sizes.items() if size]
     return Table.of(["", "min", "median", "p95", "max"], rows)
 
 

@@ -62,7 +62,7 @@ def packed(value: Any) -> str:
 
 
 def summary_block(
-    contest: ComparisonInput, found: FoundHits, ranked: Sequence[str], baseline: str | None
+    contest: ComparisonInput, hits: FoundHits, ranked: Sequence[str], baseline: str | None
 ) -> dict[str, Any]:
     """Settings in the order of ``ranked``, questions, every value of the chosen metrics, and the rank of each first
     answer.
@@ -79,32 +79,32 @@ def summary_block(
         "queries": [_query(query) for query in contest.queries],
         "values": [_columns(contest.scores(metric).values) for metric in contest.metrics],
         "k": k,
-        "first": [own.first_relevant(report.relevance_threshold, k).tolist() for own in found.settings],
+        "first": [own.first_relevant(report.relevance_threshold, k).tolist() for own in hits.settings],
         "unit": report.unit,
     }
 
 
-def hits_block(found: FoundHits, deep: Sequence[DeepRanks]) -> tuple[dict[str, Any], list[str]]:
+def hits_block(hits: FoundHits, deep: Sequence[DeepRanks]) -> tuple[dict[str, Any], list[str]]:
     """The hits of each setting and query as indices of chunks, and the ids of the chunks, best ranks first.
 
     Below the shown hits there are only ranks, from ``deep``.
     """
-    best = np.full(len(found.keys), np.iinfo(np.int64).max)
-    for own in found.settings:
+    best = np.full(len(hits.keys), np.iinfo(np.int64).max)
+    for own in hits.settings:
         np.minimum.at(best, own.codes[own.is_shown], own.ranks[own.is_shown])
     shown = np.flatnonzero(best < np.iinfo(np.int64).max)
-    new = np.zeros(len(found.keys), dtype=np.int64)
+    new = np.zeros(len(hits.keys), dtype=np.int64)
     new[shown] = np.arange(len(shown))
     documents: dict[str, int] = {}
     chunks = []
     for code in shown.tolist():
-        doc, start, end = found.keys[code]
+        doc, start, end = hits.keys[code]
         chunks.append([documents.setdefault(doc, len(documents)), start, end])
     parts = [
-        {**_shown(own, new), "below": _below(below, documents)} for own, below in zip(found.settings, deep, strict=True)
+        {**_shown(own, new), "below": _below(below, documents)} for own, below in zip(hits.settings, deep, strict=True)
     ]
     order = shown[np.lexsort((shown, best[shown]))]
-    return {"documents": list(documents), "chunks": chunks, "found": parts}, [found.names[code] for code in order]
+    return {"documents": list(documents), "chunks": chunks, "found": parts}, [hits.names[code] for code in order]
 
 
 def _shown(own: SettingHits, codes: Counts) -> dict[str, list[Any]]:
@@ -171,15 +171,20 @@ def _columns(values: Scores) -> list[list[float | None]]:
     return [[None if np.isnan(value) else round(value, 6) for value in row] for row in values.tolist()]
 
 
-def explanation_row(one: Explanation, hits_shown: int) -> dict[str, Any] | None:
+def explanation_row(explanation: Explanation, hits_shown: int) -> dict[str, Any] | None:
     """The wordings, the query's terms, and of each shown hit the matches and terms; None if there are none.
 
     Raises ValueError for a weight that is not a number.
     """
-    if not one:
+    if not explanation:
         return None
-    hits = [[_rounded(hit) for hit in column[:hits_shown]] for column in (one.matches, one.terms)]
-    return {"wordings": one.wordings, "terms": _rounded(one.query_terms), "matches": hits[0], "hit_terms": hits[1]}
+    hits = [[_rounded(hit) for hit in column[:hits_shown]] for column in (explanation.matches, explanation.terms)]
+    return {
+        "wordings": explanation.wordings,
+        "terms": _rounded(explanation.query_terms),
+        "matches": hits[0],
+        "hit_terms": hits[1],
+    }
 
 
 def _rounded(terms: Sequence[Weighted]) -> list[list[Any]]:
@@ -265,11 +270,11 @@ class FoundHits:
         report, name = contender.report, contender.part.name
         try:
             for row in report.rankings(name, self.queries):
-                found = self._coded(row)
+                new = self._coded(row)
                 why.append(explanation_row(Explanation.of(row), HITS_SHOWN))
-                lengths.append(len(found))
-                codes += found
-                scores += row.get("scores") or [None] * len(found)
+                lengths.append(len(new))
+                codes += new
+                scores += row.get("scores") or [None] * len(new)
                 grades += (UNJUDGED if grade is None else grade for grade in row["grades"])
             return SettingHits(
                 np.cumsum(lengths),
@@ -300,23 +305,23 @@ DeepRanks = Sequence[Mapping[Key, int]]
 relevant."""
 
 
-def deep_ranks(queries: Sequence[QueryPart], found: FoundHits) -> list[DeepRanks]:
+def deep_ranks(queries: Sequence[QueryPart], hits: FoundHits) -> list[DeepRanks]:
     """The ranks of each setting below its shown hits."""
-    wanted = [{key for own in found.settings for key in found.shown(own, row)} for row in range(len(queries))]
-    if found.unit == "document":
+    wanted = [{key for own in hits.settings for key in hits.shown(own, row)} for row in range(len(queries))]
+    if hits.unit == "document":
         for keys, query in zip(wanted, queries, strict=True):
             keys |= {(label.doc, None, None) for label in query.relevant_docs if label.relevance > 0}
     return [
         [
             {key: rank for rank, code in enumerate(own.of_query(row)[HITS_SHOWN:], HITS_SHOWN + 1)
-             if (key := found.place(code)) in keys}
+             if (key := hits.place(code)) in keys}
             for row, keys in enumerate(wanted)
         ]
-        for own in found.settings
+        for own in hits.settings
     ]  # fmt: skip
 
 
-def reasons_block(contest: ComparisonInput, found: FoundHits, deep: Sequence[DeepRanks]) -> dict[str, Any]:
+def reasons_block(contest: ComparisonInput, hits: FoundHits, deep: Sequence[DeepRanks]) -> dict[str, Any]:
     """Why rankings differ: the gain of each hit and its rank in each part, 0 for none, aligned with the hits.
 
     ``adds_below`` has the gains of hits in ``deep``. ``others`` are relevant documents, or chunks, that a part of the
@@ -324,11 +329,11 @@ def reasons_block(contest: ComparisonInput, found: FoundHits, deep: Sequence[Dee
     """
     why = why_no_shares(contest.primary, contest.report.unit)
     gains = None if why else [gain_share(contest.primary, query, contest.report) for query in contest.queries]
-    wanted = list(_relevant(contest, found))
+    wanted = list(_relevant(contest, hits))
     settings = []
-    for setting, own, below in zip(contest.settings, found.settings, deep, strict=True):
+    for setting, own, below in zip(contest.settings, hits.settings, deep, strict=True):
         parts, notes = kept_parts(setting, [query.id for query in contest.queries])
-        keys = [found.shown(own, row) for row in range(len(contest.queries))]
+        keys = [hits.shown(own, row) for row in range(len(contest.queries))]
         shown = [[(key, rank) for rank, key in enumerate(of_query, 1)] for of_query in keys]
         deeper = [list(ranks.items()) for ranks in below]
         passages = setting.part.per_query.passages
@@ -370,13 +375,13 @@ def _ranks(part: KeptPart, query: QueryPart, keys: Sequence[Key]) -> list[int]:
     return [rank_in_row(row, key, places.get(key[0], ())) or 0 for key in keys]
 
 
-def _relevant(contest: ComparisonInput, found: FoundHits) -> Iterator[list[Key]]:
+def _relevant(contest: ComparisonInput, hits: FoundHits) -> Iterator[list[Key]]:
     """For each query the labelled documents, or under unit: span the relevant chunks that any setting shows."""
     for place, query in enumerate(contest.queries):
-        if found.unit == "document":
+        if hits.unit == "document":
             keys: list[Key] = [(label.doc, None, None) for label in query.relevant_docs if label.relevance > 0]
         else:
-            keys = [found.keys[code] for own in found.settings for code in own.relevant(place)]
+            keys = [hits.keys[code] for own in hits.settings for code in own.relevant(place)]
         yield list(dict.fromkeys(keys))
 
 

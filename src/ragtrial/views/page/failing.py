@@ -40,45 +40,45 @@ class Failing:
     ranks: str
 
 
-def failing_questions(contest: ComparisonInput, found: FoundHits, setting: str) -> list[Failing]:
+def failing_questions(contest: ComparisonInput, hits: FoundHits, setting: str) -> list[Failing]:
     """The questions with the lowest values of ``setting``. Ties go to questions on which most settings fail.
 
-    ``found`` are the hits of the same settings and questions. Questions with the best value, and
+    ``hits`` are the hits of the same settings and questions. Questions with the best value, and
     those without an answer, are left out.
     """
-    place, sign = contest.setting_index(setting), contest.sign(contest.primary)
+    index, sign = contest.setting_index(setting), contest.sign(contest.primary)
     values = sign * contest.scores(contest.primary).values
     can_fail = [any(label.relevance > 0 for label in query.relevant_docs) for query in contest.queries]
-    counted = np.flatnonzero(can_fail & ~np.isnan(values[place]) & (values[place] < np.nanmax(values, initial=-np.inf)))
-    order = counted[np.lexsort([np.nansum(values[:, counted], axis=0), values[place, counted]])][:MOST].tolist()
-    wanted = {name for row in order for name in _chunks(found, contest.queries[row], row, place)}
+    counted = np.flatnonzero(can_fail & ~np.isnan(values[index]) & (values[index] < np.nanmax(values, initial=-np.inf)))
+    order = counted[np.lexsort([np.nansum(values[:, counted], axis=0), values[index, counted]])][:MOST].tolist()
+    wanted = {name for row in order for name in _chunks(hits, contest.queries[row], row, index)}
     texts: dict[str, Row] = {}
     for report in {contender.report.folder: contender.report for contender in contest.settings}.values():
         if report.file(TEXTS).is_file():
             texts = report.texts(wanted) | texts
-    return [_failing(contest, found, texts, row, place) for row in order]
+    return [_failing(contest, hits, texts, row, index) for row in order]
 
 
-def _chunks(found: FoundHits, query: QueryPart, row: int, place: int) -> Iterator[str]:
+def _chunks(hits: FoundHits, query: QueryPart, row: int, index: int) -> Iterator[str]:
     """The chunks that may be shown: the first hit of the setting, and hits in documents that answer."""
     answers = {label.doc for label in query.relevant_docs if label.relevance > 0}
-    first = found.settings[place].of_query(row)[:1]
-    others = (code for own in found.settings for code in own.of_query(row) if found.keys[code][0] in answers)
-    yield from (found.names[code] for code in (*first, *others) if found.names[code])
+    first = hits.settings[index].of_query(row)[:1]
+    others = (code for own in hits.settings for code in own.of_query(row) if hits.keys[code][0] in answers)
+    yield from (hits.names[code] for code in (*first, *others) if hits.names[code])
 
 
-def _failing(contest: ComparisonInput, found: FoundHits, texts: dict[str, Row], row: int, place: int) -> Failing:
+def _failing(contest: ComparisonInput, hits: FoundHits, texts: dict[str, Row], row: int, index: int) -> Failing:
     query = contest.queries[row]
     labels = sorted(query.relevant_docs, key=lambda label: (label.relevance, bool(label.spans)), reverse=True)
     label = labels[0] if labels and labels[0].relevance > 0 else None
-    first = found.settings[place].of_query(row)[:1]
+    first = hits.settings[index].of_query(row)[:1]
     k, ranks = parse_metric(contest.primary).k, ""
     if label is not None:
-        ranks = _ranks(contest.names, [_rank(found, row, at, label, k) for at in range(len(found.settings))], k)
+        ranks = _ranks(contest.names, [_rank(hits, row, at, label, k) for at in range(len(hits.settings))], k)
     return Failing(
         question=query.text or query.id,
         answer=None if label is None else _answer(label, texts),
-        found=None if not first else _beginning(found, texts, first[0]),
+        found=None if not first else _beginning(hits, texts, first[0]),
         ranks=ranks,
     )
 
@@ -95,10 +95,10 @@ def _answer(label: JudgmentPart, texts: dict[str, Row]) -> Text:
     return Text(title or label.doc, "")
 
 
-def _beginning(found: FoundHits, texts: dict[str, Row], code: int) -> Text:
-    text = texts.get(found.names[code])
+def _beginning(hits: FoundHits, texts: dict[str, Row], code: int) -> Text:
+    text = texts.get(hits.names[code])
     if text is None:
-        return Text(found.keys[code][0], "")
+        return Text(hits.keys[code][0], "")
     return Text(text["title"] or text["doc"], _short(text["text"].removeprefix(f"# {text['title']}"), _WIDTH))
 
 
@@ -106,12 +106,14 @@ def _short(text: str, width: int) -> str:
     return textwrap.shorten(text, width, placeholder=" …")
 
 
-def _rank(found: FoundHits, row: int, place: int, label: JudgmentPart, k: int | None) -> int | None:
+def _rank(hits: FoundHits, row: int, index: int, label: JudgmentPart, k: int | None) -> int | None:
     """The rank of the first hit that has the label, at most ``k``."""
-    for rank, code in enumerate(found.settings[place].of_query(row)[:k], 1):
-        doc, start, end = found.keys[code]
-        spans = label.spans if found.unit == "span" else []
-        if doc == label.doc and (not spans or any((start or 0) < one.end and one.start < (end or 0) for one in spans)):
+    for rank, code in enumerate(hits.settings[index].of_query(row)[:k], 1):
+        doc, start, end = hits.keys[code]
+        spans = label.spans if hits.unit == "span" else []
+        if doc == label.doc and (
+            not spans or any((start or 0) < span.end and span.start < (end or 0) for span in spans)
+        ):
             return rank
     return None
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 def means_by_metric(contest: ComparisonInput) -> Table:
     """One row per setting, best first by the primary metric; the share of judged hits comes last."""
-    report, settings = contest.report, [one.part for one in contest.settings]
+    report, settings = contest.report, [setting.part for setting in contest.settings]
     k = parse_metric(contest.primary).k
     wanted = [contest.primary, *usual_metrics(report), "judged" if k is None else f"judged@{k}"]
     metrics = [name for name in dict.fromkeys(wanted) if all(name in setting.scores for setting in settings)]
@@ -72,7 +72,7 @@ def means_by_budget(contest: ComparisonInput) -> Table:
 
 def _named_parts(contest: ComparisonInput) -> list[SettingPart]:
     """The settings as they are called on the page."""
-    return [one.part.model_copy(update={"name": one.name}) for one in contest.settings]
+    return [setting.part.model_copy(update={"name": setting.name}) for setting in contest.settings]
 
 
 def column_texts(contest: ComparisonInput) -> dict[str, str]:
@@ -137,7 +137,7 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
     pages = {view.name: view.page(given) for view in all_views()}
     sections = {name: section for name, section in pages.items() if section is not None}
     ranked, shown = best_first(contest), _sample(contest)
-    found = FoundHits(shown)
+    hits = FoundHits(shown)
     style, script = _asset("assets/page.css"), "\n".join(_asset(f"assets/{name}.js") for name in _SCRIPTS)
     rows = close_comparisons(analysis)
     origins = [Origin(name, _report_of(contest, name)) for name in contest.report_names]
@@ -154,7 +154,7 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         f"script-src {_hash(script)}; style-src {_hash(style)}",
         style=style,
         script=script,
-        blocks=_blocks(shown, found, ranked, analysis.procedure.baseline),
+        blocks=_blocks(shown, hits, ranked, analysis.procedure.baseline),
         comparison=analysis,
         better=conclusion.better,
         verdict=verdict_of(analysis, effects),
@@ -163,7 +163,7 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         effects=effects,
         meanings=KEY,
         level=percent(procedure.confidence),
-        failing=failing_questions(shown, found, setting) if conclusion.scored.scored else [],
+        failing=failing_questions(shown, hits, setting) if conclusion.scored.scored else [],
         failing_setting=setting if len(ranked) <= MOST_NAMED_ROWS else "the setting on top",
         heading=heading(analysis) if rows else "",
         reading=reading,
@@ -186,15 +186,15 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
     )
 
 
-def _blocks(contest: ComparisonInput, found: FoundHits, ranked: Sequence[str], baseline: str | None) -> dict[str, str]:
+def _blocks(contest: ComparisonInput, hits: FoundHits, ranked: Sequence[str], baseline: str | None) -> dict[str, str]:
     """The data of the page; texts have the room that the others leave."""
-    deep = deep_ranks(contest.queries, found)
-    hits, wanted = hits_block(found, deep)
+    deep = deep_ranks(contest.queries, hits)
+    ranked_hits, wanted = hits_block(hits, deep)
     blocks = {
-        "summary": packed(summary_block(contest, found, ranked, baseline)),
-        "hits": packed(hits),
-        "reasons": packed(reasons_block(contest, found, deep)),
-        "explanations": packed([own.explanations for own in found.settings]),
+        "summary": packed(summary_block(contest, hits, ranked, baseline)),
+        "hits": packed(ranked_hits),
+        "reasons": packed(reasons_block(contest, hits, deep)),
+        "explanations": packed([own.explanations for own in hits.settings]),
     }
     return {**blocks, "texts": packed(text_block(contest, wanted, sum(map(len, blocks.values()))))}
 
@@ -206,7 +206,7 @@ def _report_of(contest: ComparisonInput, name: str) -> Report:
 def _caveats(analysis: Analysis, contest: ComparisonInput) -> list[str]:
     """The share of hits without a label, if there are any, and the sentences of a judge."""
     lines = list(analysis.judge.sentences) if analysis.judge else []
-    shares = [judged_share(one, contest.primary) for one in contest.settings]
+    shares = [judged_share(setting, contest.primary) for setting in contest.settings]
     unlabelled = [1 - share for share in shares if share is not None]
     k = parse_metric(contest.primary).k
     if not analysis.conclusion.scored.scored:

@@ -40,21 +40,23 @@ class QueriesView(View[QueriesPart]):
             yield "\n" + "\n".join(shared_lines(part.shared_queries))
 
 
-def differences_line(found: QueryDifferences) -> str:
+def differences_line(differences: QueryDifferences) -> str:
     """One line: how many queries a setting wins and loses."""
-    counts = f"{found.won:,} won, {found.lost:,} lost, {found.tied:,} tied"
-    left_out = f"; {found.not_counted:,} not counted" if found.not_counted else ""
-    return f"{found.setting} against {found.baseline} by {found.metric}: {counts}{left_out}"
+    counts = f"{differences.won:,} won, {differences.lost:,} lost, {differences.tied:,} tied"
+    left_out = f"; {differences.not_counted:,} not counted" if differences.not_counted else ""
+    return f"{differences.setting} against {differences.baseline} by {differences.metric}: {counts}{left_out}"
 
 
-def differences_table(found: QueryDifferences, most: int | None = MOST_SHOWN) -> Table:
+def differences_table(differences: QueryDifferences, most: int | None = MOST_SHOWN) -> Table:
     """One row per query: the ``most`` largest losses, then the ``most`` largest gains, or all.
 
     Ties are left out, unless all are wanted.
     """
-    by_outcome = {kind: [query for query in found.queries if query.outcome == kind] for kind in ("lost", "won", "tied")}
+    by_outcome = {
+        kind: [query for query in differences.queries if query.outcome == kind] for kind in ("lost", "won", "tied")
+    }
     shown = [*by_outcome["lost"][:most], *by_outcome["won"][::-1][:most], *(by_outcome["tied"] if most is None else ())]
-    titles = ["query", found.baseline, found.setting, "difference", ""]
+    titles = ["query", differences.baseline, differences.setting, "difference", ""]
     rows = [
         [query.id, *(number(value, 3) for value in (query.baseline, query.setting)), signed(query.difference),
          _short(query.text, 60)]

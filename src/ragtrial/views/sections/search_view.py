@@ -42,27 +42,27 @@ class SearchView(View["SearchResult"]):
         return PageSection("Search", tables, [*part.sentences, budget_line(part), *part.refused])
 
 
-def search_tables(found: SearchResult, *, everything: bool = False) -> dict[str, Table]:
+def search_tables(result: SearchResult, *, everything: bool = False) -> dict[str, Table]:
     """The tables by their captions; without ``everything`` only the first rows of long tables."""
-    return {"Settings in the order of trying": _first(trial_table(found), everything=everything)}
+    return {"Settings in the order of trying": _first(trial_table(result), everything=everything)}
 
 
-def trial_table(found: SearchResult) -> Table:
+def trial_table(result: SearchResult) -> Table:
     """One row per setting that was tried, in that order."""
-    limited = list(found.trials[0].costs) if found.trials else []
+    limited = list(result.trials[0].costs) if result.trials else []
     rows = [
         [
-            one.setting,
-            str(one.queries),
-            mean_number(one.score, one.queries),
-            mean_number(one.best, one.queries),
-            *([mean_number(one.held_out, found.held_out)] if found.held_out else []),
-            *("-" if (cost := one.costs.get(name)) is None else f"{cost:,.3g}" for name in limited),
-            f"{one.seconds:,.0f}",
+            trial.setting,
+            str(trial.queries),
+            mean_number(trial.score, trial.queries),
+            mean_number(trial.best, trial.queries),
+            *([mean_number(trial.held_out, result.held_out)] if result.held_out else []),
+            *("-" if (cost := trial.costs.get(name)) is None else f"{cost:,.3g}" for name in limited),
+            f"{trial.seconds:,.0f}",
         ]
-        for one in found.trials
+        for trial in result.trials
     ]
-    held_out = ["held out"] if found.held_out else []
+    held_out = ["held out"] if result.held_out else []
     return Table.of(["tried", "queries", "searched", "best so far", *held_out, *limited, "s"], rows)
 
 
@@ -77,11 +77,11 @@ def _first(table: Table, *, everything: bool) -> Table:
     )
 
 
-def budget_line(found: SearchResult) -> str:
+def budget_line(result: SearchResult) -> str:
     """How many settings were tried, of how many, and why no others."""
-    of = f" of {found.possible:,} possible" if found.possible else ""
-    tried = f"{counted(found.settings, 'setting')}{of} tried by {found.method} search, seed {found.seed}"
-    return f"{tried}: {found.ended}."
+    of = f" of {result.possible:,} possible" if result.possible else ""
+    tried = f"{counted(result.settings, 'setting')}{of} tried by {result.method} search, seed {result.seed}"
+    return f"{tried}: {result.ended}."
 
 
 SEARCH = registered(SearchView())
