@@ -1,8 +1,8 @@
 """How often the verdicts are wrong: simulated experiments, whose truth is known, inferred as real ones are.
 
     python benchmarks/simulations.py [--experiments 10000] [--flips 2000] [--contrast 1000] [--jobs 2]
-                                     [--only one,family,power,sets,made,judge] [--report PATH ...] [--cells REGEX]
-                                     [--json PATH]
+                                     [--only one,family,power,sets,made,clusters,judge] [--report PATH ...]
+                                     [--cells REGEX] [--json PATH]
 
 (It is not called statistics.py: beside the other benchmarks it would be in for Python's own module of that name.)
 
@@ -20,6 +20,11 @@ with weights in proportion to exp(a weighted sum of the differences), so that sh
 
 `made` are differences with correlation 0.7, a share of zeros, and gamma-distributed values less their mean elsewhere;
 their skewness is the one that is named (`2, 90%`: skewness 2, 90% zeros). Their true mean is 0.
+
+`clusters` are questions in clusters of 2, 5, 8 or uneven size (`20 x 5, 0.3`: a family of 20, clusters of 5,
+correlation 0.3 within them; n is their number). Differences of settings have the correlation 0.7; `sparse` ones are 70%
+zeros, with skewness 2. Their true mean is 0. `width` is there the mean width over that of intervals that take questions
+as independent and over the ratio of the quantiles of t, with a degree of freedom for each cluster or each question.
 
 Each batch of 100 experiments shares its draws, as the metrics of one experiment do, and each batch has its own: so
 ``infer`` itself is what is simulated, called with 100 families. With fewer draws than its 10,000 its critical values
@@ -51,10 +56,11 @@ from scipy.optimize import minimize
 from scipy.special import gammaincinv, ndtr
 
 from ragtrial.comparison.comparison_input import input_of
+from ragtrial.comparison.statistics.clusters import Places
 from ragtrial.comparison.statistics.estimates import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.flips import flipped
 from ragtrial.comparison.statistics.procedures import infer
-from ragtrial.comparison.statistics.samples import Family, Inference, Places, Procedure, Sample
+from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample
 from ragtrial.evaluation.grading import Scores
 
 BATCH = 100
@@ -67,6 +73,7 @@ PILOT = 60
 SET_SIZES = (30, 60, 150, 300)
 MADE = ((1, 70), (2, 70), (2, 90), (3, 90), (3, 95), (4, 95))
 DENSE = ((1, 0), (2, 0))
+CLUSTERS = (10, 20, 60, 200)
 LEAST_EFFECTIVE = 0.3
 """Of the queries: with weights that rest on fewer, differences are not what they were."""
 STRONG = 1.0
@@ -186,15 +193,41 @@ def tilt(report: str, structure: str) -> Scores | None:
 def made_of(rng: np.random.Generator, cell: Cell) -> Scores:
     """Correlated differences with the skewness and the share of zeros that the shape names."""
     skewness, zeros = (float(number.strip("%")) for number in cell.shape.split(", "))
-    kept, count = 1 - zeros / 100, 1 if cell.structure == "one" else int(cell.structure.split()[1])
-    alpha = 4 / (skewness**2 * kept)
+    count = 1 if cell.structure == "one" else int(cell.structure.split()[1])
     own, common = rng.standard_normal((2, count, cell.queries)), rng.standard_normal((2, 1, cell.queries))
-    which, how = ndtr(np.sqrt(0.7) * common + np.sqrt(0.3) * own)
+    return gamma_of(np.sqrt(0.7) * common + np.sqrt(0.3) * own, skewness, 1 - zeros / 100)
+
+
+def gamma_of(normals: Scores, skewness: float, kept: float) -> Scores:
+    """Gamma-distributed values less their mean from two arrays of normal values; a share ``kept`` of them is not 0."""
+    which, how = ndtr(normals)
+    alpha = 4 / (skewness**2 * kept)
     return np.where(which < kept, gammaincinv(alpha, how) - alpha, 0.0)
+
+
+def clusters_in(cell: Cell) -> Places:
+    """The cluster of each question, the same in all experiments of a cell."""
+    size = cell.structure.split(" x ")[1].split(",")[0]
+    uneven = np.ceil(np.random.default_rng(cell.queries).lognormal(0.9, 0.9, cell.queries)).astype(np.int64)
+    return np.repeat(np.arange(cell.queries), uneven if size == "uneven" else int(size))
+
+
+def clustered(rng: np.random.Generator, cell: Cell) -> Family:
+    """Differences with the correlation within clusters that the structure names, and 0.7 between settings."""
+    count, within, clusters = int(cell.structure.split()[0]), float(cell.structure.split()[-1]), clusters_in(cell)
+
+    def normal(size: int) -> Scores:
+        own, common = rng.standard_normal((2, count, size)), rng.standard_normal((2, 1, size))
+        return np.asarray(np.sqrt(0.7) * common + np.sqrt(0.3) * own)
+
+    values = np.sqrt(within) * normal(cell.queries)[:, :, clusters] + np.sqrt(1 - within) * normal(len(clusters))
+    return Family(values[0] if cell.shape == "normal" else gamma_of(values, 2.0, 0.3), None, clusters)
 
 
 def family_of(rng: np.random.Generator, cell: Cell) -> Family:
     """One experiment: each setting against the baseline, or the pairs of 7, or one comparison."""
+    if cell.table == "clusters":
+        return clustered(rng, cell)
     if cell.table == "sets":
         known, weights = real_scores(cell.report), tilt(cell.report, cell.structure) if cell.null else None
         return Family(known[:, rng.choice(known.shape[1], cell.queries, p=weights)], pairs_of(cell.structure))
@@ -236,8 +269,8 @@ def true_differences(cell: Cell) -> Scores:
     if cell.table == "sets":
         family = Family(real_scores(cell.report), pairs_of(cell.structure))
         return np.zeros(len(family)) if cell.null else family.differences().mean(axis=1)
-    if cell.table == "made":
-        return np.zeros(len(made_of(np.random.default_rng(0), cell)))
+    if cell.table in ("made", "clusters"):
+        return np.zeros(len(family_of(np.random.default_rng(0), cell)))
     family = family_of(np.random.default_rng(0), replace(cell, queries=1))
     if cell.shape in SHAPES or not cell.shift:
         means = np.zeros(len(family))
@@ -340,6 +373,23 @@ def width_of(families: Sequence[Family], inferences: Sequence[Inference], flips:
     ]
 
 
+def width_of_clusters(families: Sequence[Family], inferences: Sequence[Inference], procedure: Procedure) -> list[float]:
+    """For each family that is tested, the width of its intervals over those of independent questions, by t."""
+    from scipy.special import stdtrit
+
+    level = procedure.level / 2 / len(families[0])
+    widths = []
+    for one, alone in zip(
+        inferences, infer([replace(family, clusters=None) for family in families], procedure), strict=True
+    ):
+        quantiles = stdtrit(one.n - 1, 1 - level) / stdtrit(alone.n - 1, 1 - level)
+        both = ~np.isnan(one.low) & ~np.isnan(alone.low)
+        if both.any():
+            wide, narrow = (one.high - one.low)[both], ((alone.high - alone.low) * quantiles)[both]
+            widths.append(float(wide.mean() / narrow.mean()))
+    return widths
+
+
 def simulate(cell: Cell) -> Row:
     """Both errors, and the power, of one cell."""
     start = time.process_time()
@@ -347,7 +397,9 @@ def simulate(cell: Cell) -> Row:
     wrong = covered = tested = found = given = 0.0
     widths: list[float] = []
     for families, inferences in batches(cell):
-        if cell.procedure == "max-t" and len(widths) < BATCH:
+        if cell.table == "clusters" and len(widths) < BATCH:
+            widths += width_of_clusters(families, inferences, Procedure(flips=cell.flips))
+        elif cell.procedure == "max-t" and len(widths) < BATCH:
             widths += width_of(families, inferences, cell.flips)
         for one in inferences:
             wrong += bool((one.claims * np.sign(truth) < (one.claims != 0)).any())
@@ -438,13 +490,24 @@ def made_cells(options: argparse.Namespace) -> Iterator[Cell]:
                            flips=options.flips)  # fmt: skip
 
 
-TABLES = {"one": one_cells, "family": family_cells, "power": power_cells, "sets": set_cells, "made": made_cells}
+def cluster_cells(options: argparse.Namespace) -> Iterator[Cell]:
+    for shape in ("normal", "sparse"):
+        for family in (1, 20):
+            for size in ("2", "5", "8", "uneven"):
+                for within in (0.0, 0.1, 0.3, 0.5):
+                    for count in CLUSTERS:
+                        yield Cell("clusters", shape, f"{family} x {size}, {within}", count,
+                                   experiments=options.experiments, flips=options.flips)  # fmt: skip
+
+
+TABLES = {"one": one_cells, "family": family_cells, "power": power_cells, "sets": set_cells, "made": made_cells,
+          "clusters": cluster_cells}  # fmt: skip
 
 
 def name_of(cell: Cell) -> str:
     structure = cell.structure + (f" +{cell.better}" if cell.better else "") + " null" * cell.null
     shape = Path(cell.report).parent.name[:7] if cell.report else cell.shape
-    return f"{cell.table:7}{shape:8}{structure:16}{cell.queries:5} {cell.shift:6.3f} {cell.procedure:10}"
+    return f"{cell.table:9}{shape:8}{structure:16}{cell.queries:5} {cell.shift:6.3f} {cell.procedure:10}"
 
 
 def printed(row: Row) -> str:
@@ -488,7 +551,7 @@ def main() -> None:
     if options.only == "judge":
         judge_simulations.run(options)
         return
-    print(f"{'table':7}{'scores':8}{'structure':16}{'n':>5} {'shift':>6} {'procedure':10}{'experim':>7}", end=" ")
+    print(f"{'table':9}{'scores':8}{'structure':16}{'n':>5} {'shift':>6} {'procedure':10}{'experim':>7}", end=" ")
     print(f"{'tested':>8} {'wrong':>8} {'covered':>8} {'found':>8} {'width':>6}")
     start, rows = time.perf_counter(), []
     with ProcessPoolExecutor(options.jobs) as pool:

@@ -127,8 +127,8 @@ class Question:
 class Query(Brief):
     """A question with its known good answers.
 
-    ``ordered`` says that the order of ``relevant_docs`` is the order in which they should be found. The rest is of
-    the ``Question`` that is asked.
+    ``ordered`` says that the order of ``relevant_docs`` is the order in which they should be found. Queries with the
+    same ``cluster`` belong together. The rest is of the ``Question`` that is asked.
     """
 
     id: str
@@ -139,6 +139,7 @@ class Query(Brief):
     phrasings: tuple[str, ...] = ()
     where: Mapping[str, Any] | None = None
     where_document: Mapping[str, Any] | None = None
+    cluster: str | None = None
 
     @property
     def question(self) -> Question:

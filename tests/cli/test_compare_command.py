@@ -54,7 +54,7 @@ def test_the_json_has_the_documented_fields_and_the_finding(small: Path, capsys:
     assert all(set(FIELDS) <= set(part) for part in made["comparisons"])
     assert [name for name in made["comparisons"][0] if name in FIELDS] == FIELDS
     assert set(ComparisonPart.model_fields) - set(FIELDS) == {
-        "better", "sentence", "queries_to_settle", "judged_baseline", "judged",
+        "better", "sentence", "queries_to_settle", "judged_baseline", "judged", "clusters", "differing_clusters",
     }  # fmt: skip
     assert made["conclusion"]["top"] == ["new"]
     assert made["procedure"]["seed"] == 0

@@ -26,11 +26,11 @@ def setting_of(name: str, values: Values, **more: Any) -> SettingPart:
 
 
 def query_of(
-    place: int, text: str = "", tags: Sequence[str] = (), relevant: Sequence[Mapping[str, Any]] = ()
-) -> QueryPart:
-    return QueryPart.model_validate(
-        {"id": f"q{place}", "text": text, "tags": list(tags), "relevant_docs": [dict(one) for one in relevant]}
-    )
+    place: int, text: str = "", tags: Sequence[str] = (), relevant: Sequence[Mapping[str, Any]] = (),
+    cluster: str | None = None,
+) -> QueryPart:  # fmt: skip
+    labels = [dict(one) for one in relevant]
+    return QueryPart(id=f"q{place}", text=text, tags=list(tags), relevant_docs=labels, cluster=cluster)
 
 
 def report_of(settings: Sequence[SettingPart], queries: Sequence[QueryPart] | None = None, **more: Any) -> Report:

@@ -16,6 +16,7 @@ from ragtrial.comparison.conclusion import WORSE
 from ragtrial.comparison.evidence import verdict_of_claim
 from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.report_inputs import ComparedReport, read_entries
+from ragtrial.comparison.statistics.clusters import linearised
 from ragtrial.comparison.statistics.estimates import combined_effect, finite
 from ragtrial.errors import ComparisonError, counted, did_you_mean, listed
 from ragtrial.report.schema import Part
@@ -186,7 +187,7 @@ def _over(
     sign, effects, variances = inputs[0].sign(inputs[0].primary), [], []
     for own in inputs:
         (differences,) = own.scores(own.primary).differences([own.pair(baseline, name)])
-        known = differences[~np.isnan(differences)]
+        (known,) = linearised(differences[None], own.clusters)
         effects.append(sign * float(known.mean()) if len(known) else 0.0)
         variances.append(float(known.var(ddof=1)) / len(known) if len(known) > 1 else 0.0)
     verdict: Verdict = "inconclusive"

@@ -21,18 +21,23 @@ from ragtrial.comparison.judged_rankings import depend_on_unjudged
 from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.report_inputs import Reference
 from ragtrial.comparison.selection import SelectionPart, select_winner
+from ragtrial.comparison.statistics.clusters import LEAST_CLUSTERS, Places, clusters_of
 from ragtrial.comparison.statistics.estimates import finite, mean_of
 from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import TwoPhaseInference, infer, infer_two_phase
-from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure, Sample
 from ragtrial.dataset.resolution import drafted_share
 from ragtrial.errors import ComparisonError, counted
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.records import ReportWarning
 from ragtrial.report.schema import WarningPart
 
 MOST_DESCRIBED = 1_000
 """With more pairs, metrics that decide nothing are compared only for the pairs with the best setting."""
+
+LEAST_EFFECT = 1.1
+"""A design effect below this one is hardly more than chance."""
 
 MOST_SETTINGS = 50
 """A run of more settings gives no conclusion unless asked: all pairs would take long."""
@@ -143,9 +148,10 @@ def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Com
     comparing, judge = _Comparing(inputs, options), options.judge
     selection, parts = comparing.selection, comparing.parts()
     decisive = [part for part in parts if part.family == "primary"]
-    procedure = _procedure_part(options, parts, len(inputs.queries), len(decisive))
+    procedure = _procedure_part(inputs, options, parts, len(decisive))
     drafts = drafted_share([query.tags for query in inputs.queries])
     warnings = [*inputs.warnings, *(judge.warnings if judge else ()), *cautions_of(decisive, options.baseline)]
+    warnings += comparing.unnamed_clusters(decisive)
     warnings += [] if drafts is None else [drafts]
     return Comparison(
         conclusion=conclude(
@@ -230,7 +236,8 @@ class _Comparing:
         if inputs.are_pairs_by_name or not self.selects:
             return None
         if self.options.judge is None:
-            return select_winner(self.primary.values, inputs.names, metric, sign=inputs.sign(metric), seed=seed)
+            sign, clusters = inputs.sign(metric), inputs.clusters
+            return select_winner(self.primary.values, inputs.names, metric, clusters, sign=sign, seed=seed)
         n = len(inputs.people or ())
         if not np.isfinite(self.means).any():
             sentence = "people judged no question, so no setting was chosen"
@@ -291,12 +298,51 @@ class _Comparing:
         return judge_part(judge, self.primary, self.pairs, self.two_phase[0], options.margin, options.procedure.level)
 
     def _inferred(self, scored: Sequence[PairedScores], pairs: Sequence[Pair]) -> list[Inference]:
-        columns = np.array([(pair.setting, pair.baseline) for pair in pairs], dtype=np.int64).reshape(-1, 2)
-        return infer([Family(scores.values, columns) for scores in scored], self.options.procedure)
+        families = [_family(scores, pairs, self.inputs.clusters) for scores in scored]
+        return infer(families, self.options.procedure)
 
-    def _evidences(self, scores: PairedScores, inference: Inference) -> list[Evidence]:
+    def unnamed_clusters(self, parts: Sequence[ComparisonPart]) -> Iterator[ReportWarning]:
+        """A warning if ``parts``, by the primary metric, had other verdicts with questions of a document as clusters.
+
+        Nothing is said where labels chain most questions together, or into too few clusters to know anything.
+        """
+        inputs, pairs = self.inputs, self.pairs
+        clusters = clusters_of(inputs.queries, by_document=True, threshold=inputs.report.relevance_threshold)
+        if inputs.clusters is not None or self.options.judge is not None or clusters is None or not pairs:
+            return
+        sizes = np.bincount(clusters)
+        if len(sizes) < LEAST_CLUSTERS or 2 * sizes.max() > len(clusters):
+            return
+        families = [_family(self.primary, pairs, own) for own in (None, clusters)]
+        alone, together = (
+            np.square(sample.scaled_deviation * sample.scale) / sample.n for sample in map(Sample, families)
+        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            effects = together / alone
+        if not (effects >= LEAST_EFFECT).any():
+            return
+        (inference,) = infer(families[1:], self.options.procedure)
+        evidences = evidence_of(inference, self.options.margin, inputs.sign(inputs.primary), self.primary.counts(pairs))
+        changed = [
+            (float(effect), part, evidence.verdict)
+            for effect, part, evidence in zip(effects.tolist(), parts, evidences, strict=True)
+            if effect >= LEAST_EFFECT and part.verdict != evidence.verdict
+        ]
+        if changed:
+            effect, part, verdict = max(changed, key=lambda change: change[0])
+            more = f", and {counted(len(changed) - 1, 'other verdict')} too" if len(changed) > 1 else ""
+            yield ReportWarning.of_verdict(
+                "clusters-not-named",
+                f"questions with a common relevant document are not independent: for {part.setting} against "
+                f"{part.baseline}, {part.n:,} questions count as about {part.n / effect:,.0f} (design effect "
+                f"{effect:.1f}), and with these {len(sizes):,} clusters the verdict is {verdict}, not "
+                f"{part.verdict}{more}. Set evaluators.clusters: document, or name a cluster for each question.",
+            )
+
+    def _evidences(self, scores: PairedScores, pairs: Sequence[Pair], inference: Inference) -> list[Evidence]:
         """With a judge, the questions needed by the primary metric are questions that people have to judge."""
-        evidences = evidence_of(inference, self.options.margin, self.inputs.sign(scores.metric))
+        queries = None if self.inputs.clusters is None else scores.counts(pairs)
+        evidences = evidence_of(inference, self.options.margin, self.inputs.sign(scores.metric), queries)
         if not self.two_phase or scores is not self.primary:
             return evidences
         needed = people_needed(self.two_phase[0], self.options.margin)
@@ -310,7 +356,7 @@ class _Comparing:
         sign, is_primary = inputs.sign(metric), metric == inputs.primary
         judged = [judged_share(setting, metric) for setting in inputs.settings]
         estimated = None if judge is None else judge.means(scores)
-        for row, (pair, evidence) in enumerate(zip(pairs, self._evidences(scores, inference), strict=True)):
+        for row, (pair, evidence) in enumerate(zip(pairs, self._evidences(scores, pairs, inference), strict=True)):
             (differences,) = scores.differences([pair])
             both = ~np.isnan(differences)
             wins, losses = np.count_nonzero(sign * differences > 0), np.count_nonzero(sign * differences < 0)
@@ -319,6 +365,8 @@ class _Comparing:
                 for index in (pair.baseline, pair.setting)
             ]
             deviation, difference = float(inference.deviation[row]), finite(inference.mean[row])
+            if evidence.clusters is not None:  # the inference has that of clusters
+                deviation = float(differences[both].std(ddof=1))
             yield ComparisonPart(
                 metric=metric,
                 better="higher" if sign > 0 else "lower",
@@ -337,6 +385,8 @@ class _Comparing:
                 effect_size=difference / deviation if difference is not None and deviation > 0 else None,
                 skewness=finite(inference.skewness[row]),
                 n=evidence.n,
+                clusters=evidence.clusters,
+                differing_clusters=None if evidence.clusters is None else evidence.differing,
                 caution=evidence.caution,
                 verdict=evidence.verdict if is_primary else None,
                 sentence=evidence.sentence,
@@ -348,14 +398,21 @@ class _Comparing:
             )
 
 
+def _family(scores: PairedScores, pairs: Sequence[Pair], clusters: Places | None) -> Family:
+    columns = np.array([(pair.setting, pair.baseline) for pair in pairs], dtype=np.int64).reshape(-1, 2)
+    return Family(scores.values, columns, clusters)
+
+
 def _procedure_part(
-    options: ComparisonOptions, parts: Sequence[ComparisonPart], queries: int, comparisons: int
+    inputs: ComparisonInput, options: ComparisonOptions, parts: Sequence[ComparisonPart], comparisons: int
 ) -> ProcedurePart:
-    procedure = options.procedure
+    procedure, queries, clusters = options.procedure, len(inputs.queries), inputs.clusters
+    sizes = None if clusters is None else np.bincount(clusters)
     family = "" if comparisons == 1 else f", simultaneous for {counted(comparisons, 'comparison')}"
     confidence = percent(1 - procedure.level)
-    if all(part.wins + part.losses < LEAST_DIFFERENCES for part in parts):
-        sentence = f"Too little data to compare: no two settings differ on {LEAST_DIFFERENCES} or more queries."
+    if all(part.differing < LEAST_DIFFERENCES for part in parts):
+        units = "queries" if sizes is None else "clusters of queries"
+        sentence = f"Too little data to compare: no two settings differ on {LEAST_DIFFERENCES} or more {units}."
     elif options.judge is not None:
         family = family and f"{family} ({procedure.flips:,} draws, seed {procedure.seed})"
         sentence = (
@@ -364,9 +421,13 @@ def _procedure_part(
         )
     else:
         drawn = procedure.limited_to(comparisons)
-        flips = f"all {2**queries:,} flips" if takes_all(queries, drawn) else f"{drawn.flips:,} flips"
+        count, over = queries, ""
+        if sizes is not None:
+            count = len(sizes)
+            over = f" over {count:,} clusters of {queries:,} questions, the largest of {sizes.max():,}"
+        flips = f"all {2**count:,} flips" if takes_all(count, drawn) else f"{drawn.flips:,} flips"
         sentence = (
-            f"Paired sign-flip test and balanced bootstrap-t (max-t, {flips}, {drawn.flips:,} resamples, seed "
+            f"Paired sign-flip test and balanced bootstrap-t{over} (max-t, {flips}, {drawn.flips:,} resamples, seed "
             f"{drawn.seed}); {confidence} intervals{family}."
         )
     return ProcedurePart(
@@ -377,5 +438,7 @@ def _procedure_part(
         seed=procedure.seed,
         baseline=options.baseline,
         comparisons=comparisons,
+        clusters=None if sizes is None else len(sizes),
+        largest_cluster=None if sizes is None else int(sizes.max()),
         sentence=sentence,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from ragtrial.comparison.report_inputs import (
     common_queries,
     read_entries,
 )
+from ragtrial.comparison.statistics.clusters import Places, clusters_of
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.evaluation.grading import Scores
@@ -62,6 +64,12 @@ class PairedScores:
         known = ~np.isnan(self.values)
         with np.errstate(invalid="ignore"):
             return np.asarray(np.where(known, self.values, 0.0).sum(axis=1) / known.sum(axis=1))
+
+    def counts(self, pairs: Sequence[Pair]) -> Places:
+        """The number of queries that count for both settings of each pair, shape (pairs,)."""
+        known = (~np.isnan(self.values)).astype(np.float64)
+        counts = (known @ known.T).astype(np.int64)
+        return np.array([counts[pair.setting, pair.baseline] for pair in pairs], dtype=np.int64)
 
     def differences(self, pairs: Sequence[Pair]) -> Scores:
         """Shape (pairs, queries). NaN if a query does not count for both settings, 0 if only rounding differs."""
@@ -111,6 +119,12 @@ class ComparisonInput:
         unknown = np.asarray(np.isnan(self.scores(self.primary).values).all(axis=0))
         failed = np.asarray(np.array([setting.part.per_query.skipped for setting in self.settings]).all(axis=0))
         return scored_part(self.queries, (~unknown).tolist(), failed.tolist())
+
+    @cached_property
+    def clusters(self) -> Places | None:
+        """The number of each query's cluster, shape (queries,); None if each query stands alone."""
+        by_document = any(setting.report.clusters == "document" for setting in self.settings)
+        return clusters_of(self.queries, by_document=by_document, threshold=self.report.relevance_threshold)
 
     @property
     def names(self) -> tuple[str, ...]:

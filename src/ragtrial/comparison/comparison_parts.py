@@ -67,6 +67,13 @@ class ComparisonPart(Part):
     queries."""
 
     n: int
+    clusters: int | None = None
+    """How many clusters these queries are in, each of which counts as one observation; null where each query stands
+    alone."""
+
+    differing_clusters: int | None = None
+    """The clusters whose sum of differences is not 0; null as ``clusters`` is."""
+
     caution: Caution | None = None
     """Null where the interval holds as often as others, or there is none."""
 
@@ -89,6 +96,22 @@ class ComparisonPart(Part):
     """The share of judged hits at the metric's cutoff; null where it is not known."""
 
     judged: float | None
+
+    @property
+    def units(self) -> int:
+        """The number of observations: of clusters, or of queries that stand alone."""
+        return self.n if self.clusters is None else self.clusters
+
+    @property
+    def differing(self) -> int:
+        """The number of observations that are not the same for both."""
+        return self.wins + self.losses if self.differing_clusters is None else self.differing_clusters
+
+    @property
+    def differing_text(self) -> str:
+        """``9 of 60 questions``, or ``9 of 12 clusters of questions``."""
+        noun = "questions" if self.clusters is None else "clusters of questions"
+        return f"{self.differing:,} of {self.units:,} {noun}"
 
     @property
     def gain(self) -> float | None:
@@ -120,6 +143,12 @@ class ProcedurePart(Part):
 
     comparisons: int
     """How many make up the family of a metric."""
+
+    clusters: int | None = None
+    """How many clusters the compared queries are in; null where each query stands alone."""
+
+    largest_cluster: int | None = None
+    """How many queries the largest one has."""
 
     sentence: str
     """The procedure in words."""

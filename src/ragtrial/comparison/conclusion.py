@@ -349,7 +349,7 @@ class _Conclusion:
         if (more := labels_to_settle(part)) is not None:
             why = f"they settle {pair} in 4 of 5 cases, if the difference stays as it is"
             if is_thin:
-                differing = f"{part.wins + part.losses:,} of {part.n:,}"
+                differing = f"{part.differing:,} of {part.n:,}" if part.clusters is None else part.differing_text
                 why = f"{pair} differ on {differing}, and a comparison needs {LEAST_DIFFERENCES}"
             return self._label(f"label about {counted(more, 'more question')} ({why})")
         action = f"look at the questions on which {pair} differ"
@@ -408,7 +408,7 @@ def labels_to_settle(part: ComparisonPart) -> int | None:
     None if there are too many, or the number is unknown. If too few questions differ, the result is the number that has
     enough differing questions.
     """
-    total, differing = part.queries_to_settle, part.wins + part.losses
+    total, differing = part.queries_to_settle, part.differing
     if part.verdict == "too few differences":
         total = math.ceil(part.n * LEAST_DIFFERENCES / differing) if differing else None
     more = 0 if total is None else total - part.n

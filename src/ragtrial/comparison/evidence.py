@@ -10,6 +10,7 @@ import numpy as np
 
 from ragtrial.comparison.comparison_parts import Caution, ComparisonPart, Verdict
 from ragtrial.comparison.number_text import rounded
+from ragtrial.comparison.statistics.clusters import LEAST_CLUSTERS, Places
 from ragtrial.comparison.statistics.estimates import detectable_difference, finite, highest_mean, level_of, queries_for
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference, queries_for_skewness
 from ragtrial.errors import counted, listed
@@ -36,8 +37,9 @@ _QUERIES_FOR_SKEWNESS = 100
 class Evidence:
     """The evidence about one difference, in the direction of the metric: above 0 the setting is better.
 
-    ``low`` and ``high`` are None without an interval. ``claim`` is 1 if the setting is shown to be better, -1 if it is
-    shown to be worse, else 0. A difference below ``margin`` does not matter.
+    ``n`` queries count. ``differing`` is the number of queries, or of ``clusters`` if queries belong together, that do
+    not score the same. ``low`` and ``high`` are None without an interval. ``claim`` is 1 if the setting is shown to be
+    better, -1 if it is shown to be worse, else 0. A difference below ``margin`` does not matter.
     """
 
     n: int
@@ -50,6 +52,7 @@ class Evidence:
     queries_to_settle: int | None = None
     margin: float = 0.02
     skewness: float = 0.0
+    clusters: int | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -65,10 +68,11 @@ class Evidence:
         """The verdict for a reader; for an open comparison, the number of questions that settle it."""
         if self.n == 0:
             return "no question counts for both: nothing to compare"
+        units = f"{self.n:,} questions" if self.clusters is None else f"{self.clusters:,} clusters of questions"
         sentences: dict[Verdict, str] = {
             "identical": f"identical on {counted(self.n, 'question')}",
-            "too few differences": f"only {self.differing} of {self.n:,} questions differ, fewer than "
-            f"{LEAST_DIFFERENCES}; no interval is given",
+            "too few differences": f"only {self.differing} of {units} differ, fewer than {LEAST_DIFFERENCES}; no "
+            "interval is given",
             "worse within the margin": f"worse, but within the margin of {self.margin:g}",
             "no worse": f"no worse than the margin of {self.margin:g}",
             "inconclusive": f"inconclusive{self._advice}",
@@ -80,7 +84,8 @@ class Evidence:
         """The difference that these queries detect, and how many queries detect the margin if that takes more."""
         if self.detectable is None:
             return ""
-        advice = f"; {self.n:,} questions detect a difference of {rounded(self.detectable)} with 80% power"
+        clusters = "" if self.clusters is None else f" in {counted(self.clusters, 'cluster')}"
+        advice = f"; {self.n:,} questions{clusters} detect a difference of {rounded(self.detectable)} with 80% power"
         if self.queries_needed is None or not could_be_labelled(self.queries_needed - self.n, self.n):
             return advice
         return f"{advice}, {self.queries_needed:,} one of {self.margin:g}"
@@ -90,7 +95,7 @@ class Evidence:
         """The reason to be careful with the interval; None without one, or without an interval."""
         if self.low is None:
             return None
-        if self.n < queries_for_skewness(self.skewness):
+        if (self.n if self.clusters is None else self.clusters) < queries_for_skewness(self.skewness):
             return "skewed"
         return "few differences" if self.differing <= FEW_DIFFERENCES else None
 
@@ -105,8 +110,12 @@ def verdict_of_claim(claim: int, low: float | None, margin: float) -> Verdict:
     return "no worse" if within else "inconclusive"
 
 
-def evidence_of(inference: Inference, margin: float, sign: int = 1) -> list[Evidence]:
-    """The evidence about each comparison of ``inference``; ``sign`` is -1 if lower values are better."""
+def evidence_of(inference: Inference, margin: float, sign: int = 1, queries: Places | None = None) -> list[Evidence]:
+    """The evidence about each comparison of ``inference``; ``sign`` is -1 if lower values are better.
+
+    ``queries`` is the number of queries of each comparison if these are in clusters, whose number the inference has.
+    More queries are then more clusters like these.
+    """
     n, deviation, criticals = inference.n, inference.deviation, inference.criticals
     skewness = inference.skewness * np.sign(inference.mean) * n / (n + _QUERIES_FOR_SKEWNESS)
     level = level_of(criticals, n)
@@ -114,9 +123,11 @@ def evidence_of(inference: Inference, margin: float, sign: int = 1) -> list[Evid
     needed = queries_for(margin, deviation, level, skewness)
     settling = queries_for(np.abs(inference.mean), deviation, level, skewness)
     low, high = (inference.low, inference.high) if sign > 0 else (-inference.high, -inference.low)
+    counts = n if queries is None else queries
+    needed, settling = (np.ceil(clusters * counts / np.maximum(n, 1)) for clusters in (needed, settling))
     return [
         Evidence(
-            n=int(n[row]),
+            n=int(counts[row]),
             differing=int(inference.differing[row]),
             low=finite(low[row]),
             high=finite(high[row]),
@@ -126,6 +137,7 @@ def evidence_of(inference: Inference, margin: float, sign: int = 1) -> list[Evid
             claim=sign * int(inference.claims[row]),
             margin=margin,
             skewness=float(inference.skewness[row]),
+            clusters=None if queries is None else int(n[row]),
         )
         for row in range(len(n))
     ]
@@ -159,12 +171,20 @@ def cautions_of(parts: Sequence[ComparisonPart], baseline: str | None) -> Iterat
             "a few queries make most of the difference, so these verdicts are less certain than stated: "
             f"{listed(map(_skewness, skewed), _MOST_NAMED)}. Look at these queries (--queries), or add questions.",
         )
-    queries = max((part.n for part in parts), default=0)
+    clusters = max((part.clusters for part in parts if part.clusters is not None), default=LEAST_CLUSTERS)
+    if clusters < LEAST_CLUSTERS:
+        yield ReportWarning.of_verdict(
+            "few-clusters",
+            f"the questions are in {counted(clusters, 'cluster')}, too few to know how much clusters vary: intervals "
+            f"are wide, and only {LEAST_DIFFERENCES} or more that differ have one. Add questions of other clusters.",
+        )
+    queries = max((part.units for part in parts), default=0)
     if baseline is None and len(parts) >= MANY_PAIRS and queries <= FEW_QUERIES:
         settings = len({name for part in parts for name in (part.baseline, part.setting)})
+        noun = "questions" if parts[0].clusters is None else "clusters of questions"
         yield ReportWarning.of_verdict(
             "many-pairs",
-            f"intervals of all {len(parts):,} pairs are wide with {queries} questions, and all of them may hold in "
+            f"intervals of all {len(parts):,} pairs are wide with {queries} {noun}, and all of them may hold in "
             "fewer than 95% of cases. Compare with a baseline (--baseline NAME): "
             f"{settings - 1} intervals, not {len(parts):,}.",
         )
@@ -172,5 +192,6 @@ def cautions_of(parts: Sequence[ComparisonPart], baseline: str | None) -> Iterat
 
 def _skewness(part: ComparisonPart) -> str:
     skewness = part.skewness or 0.0
-    counts = f"(skewness {skewness:+.1f}: {part.n:,} queries, {queries_for_skewness(skewness):,} needed)"
+    units = "queries" if part.clusters is None else "clusters"
+    counts = f"(skewness {skewness:+.1f}: {part.units:,} {units}, {queries_for_skewness(skewness):,} needed)"
     return f"{part.setting} against {part.baseline} {counts}"

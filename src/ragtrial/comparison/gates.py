@@ -176,8 +176,7 @@ def _baseline_finding(gate: Gate, part: ComparisonPart, confidence: float, margi
     """By the verdict, and by how far the interval goes; ``part`` is by the primary metric of its comparison."""
     if part.difference is None:
         return Finding(setting=part.setting, outcome="undecided", found="no question counts for both")
-    differing = part.wins + part.losses
-    if not differing:
+    if not part.wins + part.losses:
         return Finding(setting=part.setting, outcome="passed", found=f"identical to {part.baseline}")
     outcome, why = _loss(gate, part, margin)
     found = f"{_beside(part.difference, 0.0)} against {part.baseline}"
@@ -186,7 +185,7 @@ def _baseline_finding(gate: Gate, part: ComparisonPart, confidence: float, margi
         low, high = (_beside(end, limit if _side(end, 0.0) == _side(limit, 0.0) else 0.0) for end in part.ci)
         found += f", {percent(confidence)} interval {low} to {high}"
     if part.verdict == "too few differences":
-        found += f", {differing:,} of {part.n:,} questions differ"
+        found += f", {part.differing_text} differ"
     return Finding(setting=part.setting, outcome=outcome, found=f"{found}: {why}")
 
 

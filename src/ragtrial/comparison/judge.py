@@ -22,6 +22,7 @@ from ragtrial.comparison.comparison_input import ComparisonInput, Pair, PairedSc
 from ragtrial.comparison.comparison_parts import AgreementPart, BiasPart, JudgedComparisonPart, JudgePart
 from ragtrial.comparison.judged_rankings import HitKey, JudgedRankings
 from ragtrial.comparison.number_text import signed, signed_interval
+from ragtrial.comparison.statistics.clusters import linearised
 from ragtrial.comparison.statistics.estimates import (
     confusion,
     detectable_difference,
@@ -258,7 +259,8 @@ class JudgeSide:
 
     def sample(self, people: PairedScores, pairs: Sequence[Pair]) -> TwoPhaseSample:
         """The differences of ``pairs`` as both have them."""
-        return TwoPhaseSample(people.differences(pairs), self.scores(people.metric).differences(pairs))
+        judge = self.scores(people.metric).differences(pairs)
+        return TwoPhaseSample(people.differences(pairs), judge, self.inputs.clusters)
 
     def means(self, people: PairedScores) -> Scores:
         """Each setting's mean over all queries, estimated from both; NaN where people judged none; (settings,)."""
@@ -483,7 +485,7 @@ def _agreement(side: JudgeSide) -> AgreementPart:
 
 
 def _bias(side: JudgeSide, scores: PairedScores, judge: PairedScores, level: float) -> list[BiasPart]:
-    known = [row[~np.isnan(row)] for row in judge.values - scores.values]
+    known = [linearised(row[None], side.inputs.clusters)[0] for row in judge.values - scores.values]
     n = np.array([len(row) for row in known])
     means = np.array([row.mean() if len(row) else math.nan for row in known])
     error = np.array([row.std(ddof=1) / math.sqrt(len(row)) if len(row) > 1 else math.nan for row in known])

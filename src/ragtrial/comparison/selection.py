@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from ragtrial.comparison.number_text import digits_of
+from ragtrial.comparison.statistics.clusters import Places, linearised
 from ragtrial.comparison.statistics.estimates import interval_of, within
 from ragtrial.comparison.statistics.resamples import draws_of
 from ragtrial.evaluation.grading import Scores
@@ -35,7 +36,7 @@ class SelectionPart(Part):
     """Its mean over the ``n`` queries, on which it was chosen."""
 
     corrected: float | None = None
-    """Expected of it on other queries; null for fewer than two settings or ten queries."""
+    """Expected of it on other queries; null for fewer than two settings or ten queries (or clusters of queries)."""
 
     ci: tuple[float, float] | None = None
     """95% interval of the mean that it would have on all such queries; null as ``corrected`` is."""
@@ -57,17 +58,19 @@ class SelectionPart(Part):
 
 
 def select_winner(
-    scores: Scores, names: Sequence[str], metric: str, *, sign: int = 1, draws: int = DRAWS, seed: int = 0
-) -> SelectionPart:
+    scores: Scores, names: Sequence[str], metric: str, clusters: Places | None = None, *, sign: int = 1,
+    draws: int = DRAWS, seed: int = 0,
+) -> SelectionPart:  # fmt: skip
     """The best of the settings called ``names``, with its expected score on other queries.
 
-    ``scores`` by ``metric`` have the shape (settings, queries), NaN if a query does not count for a setting. ``sign``
-    is -1 if lower scores are better.
+    ``scores`` by ``metric`` have the shape (settings, queries), NaN if a query does not count for a setting. Queries
+    with the same number in ``clusters``, shape (queries,), belong together. ``sign`` is -1 if lower scores are better.
 
-    A winner's mean is too high, because chance helped to choose it. ``draws`` resamples of the queries estimate by how
-    much (Efron & Tibshirani 1993, chapter 17): each moves the settings' means by some noise, one setting is best, and
-    its noise is the gain of the choice. Around the observed means settings would be too far apart, because chance
-    spreads these as well; so the noise is added to means that are spread as the true means are (``_less_spread``).
+    A winner's mean is too high, because chance helped to choose it. ``draws`` resamples of the queries, or of whole
+    clusters, estimate by how much (Efron & Tibshirani 1993, chapter 17): each moves the settings' means by some noise,
+    one setting is best, and its noise is the gain of the choice. Around the observed means settings would be too far
+    apart, because chance spreads these as well; so the noise is added to means that are spread as the true means are
+    (``_less_spread``).
     """
     values = sign * scores
     counted = int((~np.isnan(values).all(axis=0)).sum())
@@ -78,11 +81,14 @@ def select_winner(
         return SelectionPart(metric=metric, n=n, seed=seed, sentence=sentence)
     winner = int(_best(values.mean(axis=1)[None])[0].argmax())
     name, mean = names[winner], sign * float(values[winner].mean())
-    if settings < 2 or n < LEAST_QUERIES:
-        few = f"fewer than {LEAST_QUERIES} queries ({n}): how much is luck is not known"
+    of_clusters = linearised(sign * scores, clusters)
+    units = of_clusters.shape[1]
+    if settings < 2 or units < LEAST_QUERIES:
+        noun = "queries" if clusters is None else "clusters of queries"
+        few = f"fewer than {LEAST_QUERIES} {noun} ({units}): how much is luck is not known"
         sentence = "one setting: nothing was chosen" if settings < 2 else few
         return SelectionPart(metric=metric, setting=name, mean=mean, n=n, seed=seed, sentence=sentence)
-    gain = expected_gain(values, winner, draws, seed)
+    gain = expected_gain(of_clusters, winner, draws, seed)
     corrected, ends = mean - sign * gain.mean, sorted((mean - sign * gain.high, mean - sign * gain.low))
     order = [index for index in np.argsort(-gain.chosen, kind="stable").tolist() if gain.chosen[index] > 0]
     which = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
@@ -118,7 +124,9 @@ class Gain:
 
 
 def expected_gain(values: Scores, winner: int, draws: int, seed: int) -> Gain:
-    """The gain of choosing ``winner`` by ``values``, shape (settings, queries), and how often each setting is chosen.
+    """The gain of choosing ``winner`` by ``values``, and how often each setting is chosen.
+
+    ``values`` have the shape (settings, queries), or (settings, clusters) as ``linearised`` makes them.
 
     The noise of ``winner`` in a draw, which is 0 on average, is subtracted: if it is always chosen, the gain is 0. The
     interval has the form of ``interval_of``, with variance and skewness of the settings that draws choose. Its squared

@@ -55,7 +55,8 @@ class SlicePart(Part):
     """Null over no queries, as the means are."""
 
     ci: tuple[float, float] | None
-    """Simultaneous for all slices of this pair; null for a small slice, or one in which too few queries differ."""
+    """Simultaneous for all slices of this pair; null for a small slice, or one in which too few queries (or clusters of
+    queries) differ."""
 
     better: Direction = "higher"
     """Which values of the metric are better."""
@@ -74,7 +75,7 @@ class SlicesPart(Part):
 
     metric: str
     least_differences: int
-    """A slice in which fewer queries differ has no interval."""
+    """A slice in which fewer queries, or clusters of queries, differ has no interval."""
 
     slicings: list[SlicingName]
     """The slicings that divide the queries. Tags may overlap, other slices do not."""
@@ -106,7 +107,7 @@ def compare_slices(inputs: ComparisonInput, comparisons: Sequence[ComparisonPart
     slices = slices_of(inputs, np.asarray(~np.isnan(scores.values).all(axis=0)))
     pairs = [inputs.pair(whole.baseline, whole.setting) for whole in sliced]
     members, differences = np.array([query_slice.members for query_slice in slices]), scores.differences(pairs)
-    families = [Family(np.where(members, row, np.nan)) for row in differences if slices]
+    families = [Family(np.where(members, row, np.nan), None, inputs.clusters) for row in differences if slices]
     inferences = infer(families, procedure) if families else []  # without slices there are none
     parts = [
         _part(whole, scores.values[[pair.baseline, pair.setting]], row, query_slice, ci)

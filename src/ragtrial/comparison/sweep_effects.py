@@ -94,7 +94,7 @@ def sweep_effects(inputs: ComparisonInput, procedure: Procedure) -> EffectsPart 
     weights = np.array([_weights(pairs, len(values)) for pairs in matches])
     differences = contrasts(values, weights)
     differences[np.abs(differences) <= np.nanmax(np.abs(values), initial=0.0) * _ROUNDING] = 0.0
-    (inference,) = infer([Family(differences)], procedure)
+    (inference,) = infer([Family(differences, None, inputs.clusters)], procedure)
     effects = []
     for row, ((name, *ends), pairs) in enumerate(zip(changes, matches, strict=True)):
         known = ~np.isnan(differences[row]) & bool(pairs)

@@ -81,6 +81,10 @@ class EvaluatorOptions(Options):
     no_relevant: Literal["skip", "zero"] = "skip"
     """Leave queries without relevant documents out of the means, or count them as 0."""
 
+    clusters: Literal["document"] | None = None
+    """Take questions that share relevant documents, directly or through other questions, as one cluster in tests and
+    intervals, in addition to the clusters that the labels name. Scores stay as they are."""
+
     ties: Literal["first", "trec"] = "first"
     """Which of documents with equal scores is ranked higher: the first by id, or, as trec_eval and public leaderboards
     have it, the last by id."""

@@ -88,6 +88,10 @@ class QueryRow(Options):
     tags: list[str] = Field(default=[])
     """Names of slices that the query belongs to."""
 
+    cluster: Id | None = None
+    """The conversation, document or author that the question belongs to. Questions of one cluster are not independent:
+    tests and intervals take each cluster as a whole."""
+
     ordered: bool = False
     """True if relevant_docs are listed in the order in which they should be found."""
 
@@ -205,6 +209,7 @@ def _query(row: QueryRow) -> Query:
         tuple(map(normalised, row.phrasings)),
         row.where,
         row.where_document,
+        None if row.cluster is None else str(row.cluster),
     )
 
 

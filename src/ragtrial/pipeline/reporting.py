@@ -75,6 +75,7 @@ def build_report(
         unit=options.unit,
         span_coverage=options.span_coverage if by_span else None,
         relevance_threshold=options.relevance_threshold,
+        clusters=options.clusters,
         primary_metric=primary,
         metrics={str(metric): metric_part(metric, options) for metric in metrics.metrics},
         prompt=labels.prompt,

@@ -96,6 +96,9 @@ class Report(Part):
     relevance_threshold: int = 1
     """The grade from which a hit is relevant in binary metrics."""
 
+    clusters: Literal["document"] | None = None
+    """`document` if questions that share relevant documents are one cluster, in addition to those that labels name."""
+
     search: SearchedPart | None = None
     """Null where all settings were in the config."""
 

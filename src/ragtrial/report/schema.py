@@ -63,6 +63,8 @@ class QueryPart(Part):
     tags: list[str]
     relevant_docs: list[JudgmentPart]
     ordered: bool = False
+    cluster: str | None = Field(default=None, exclude_if=lambda cluster: cluster is None)
+    """The queries of one cluster belong together; left out for a query that stands alone."""
 
 
 class CoveredPart(Part):

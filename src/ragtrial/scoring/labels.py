@@ -104,7 +104,7 @@ def _query(part: QueryPart) -> Query:
         Judgment(one.doc, one.relevance, None, tuple(Span(span.start, span.end) for span in one.spans))
         for one in part.relevant_docs
     )
-    return Query(part.id, part.text, judgments, tuple(part.tags), part.ordered)
+    return Query(part.id, part.text, judgments, tuple(part.tags), part.ordered, cluster=part.cluster)
 
 
 def labels_of_qrels(qrels: Qrels, known: Mapping[str, Query]) -> PromptQueries:
@@ -114,5 +114,5 @@ def labels_of_qrels(qrels: Qrels, known: Mapping[str, Query]) -> PromptQueries:
     queries = []
     for name, (start, end), ordered in zip(qrels.queries, bounds, qrels.judgments.ordered.tolist(), strict=True):
         query = known.get(name, Query(name, ""))
-        queries.append(Query(name, query.text, tuple(judged[start:end]), query.tags, ordered))
+        queries.append(Query(name, query.text, tuple(judged[start:end]), query.tags, ordered, cluster=query.cluster))
     return PromptQueries(tuple(queries))

@@ -14,6 +14,7 @@ from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.conclusion import labels_to_settle
 from ragtrial.comparison.selection import select_winner
+from ragtrial.comparison.statistics.clusters import linearised
 from ragtrial.comparison.statistics.estimates import mean_interval
 from ragtrial.errors import counted, listed
 from ragtrial.evaluation.grading import Scores
@@ -223,11 +224,12 @@ def _expected(choice: Choice, inputs: ComparisonInput, best: int, options: Compa
     scores = inputs.scores(inputs.primary).values
     if choice.held_out:
         known = scores[best][~np.isnan(scores[best])]
-        interval = mean_interval(known, options.procedure.level, inputs.primary)
+        (values,) = linearised(scores[[best]], inputs.clusters)
+        interval = mean_interval(values, options.procedure.level, inputs.primary)
         return ScorePart(mean=float(known.mean()), ci=interval, n=len(known))
     allowed = [inputs.names[index] for index in choice.ranked]
     scores, sign = inputs.only(allowed).scores(inputs.primary).values, inputs.sign(inputs.primary)
-    selected = select_winner(scores, allowed, inputs.primary, sign=sign, seed=options.procedure.seed)
+    selected = select_winner(scores, allowed, inputs.primary, inputs.clusters, sign=sign, seed=options.procedure.seed)
     if selected.corrected is None or selected.setting != inputs.names[best]:
         return None
     return ScorePart(mean=selected.corrected, ci=selected.ci, n=selected.n)

@@ -45,7 +45,9 @@ def search_experiment(config: ExperimentConfig, options: RunOptions) -> Report:
         raise InputError("a search chooses its settings; leave out the names, or set search to null.")
     run = Run.prepare(config, options)
     notice_unlabelled(run)
-    split = split_queries(run.resolved.labels.queries, config.search, config.seed, run.dataset.labels_file)
+    by_document = config.evaluators.clusters == "document"
+    queries, file = run.resolved.labels.queries, run.dataset.labels_file
+    split = split_queries(queries, config.search, config.seed, file, by_document=by_document)
     probes = [setting_of(probe.config, entry) for probe in probes_of(config) for entry in scored(probe.config)]
     run.of_settings([*run.settings, *{probe.key: probe for probe in probes}.values()]).check()
     runner = TrialRunner(run)

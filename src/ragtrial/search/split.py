@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ragtrial.comparison.statistics.clusters import Places, clusters_of
 from ragtrial.comparison.statistics.estimates import detectable_difference, queries_for
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.config.sweep import SearchOptions
@@ -27,6 +28,7 @@ class Split:
 
     searched: tuple[str, ...]
     held_out: tuple[str, ...]
+    is_clustered: bool = False
 
     @property
     def judging(self) -> tuple[str, ...]:
@@ -34,31 +36,34 @@ class Split:
         return self.held_out or self.searched
 
 
-def split_queries(queries: Sequence[Query], options: SearchOptions, seed: int, file: str) -> Split:
+def split_queries(
+    queries: Sequence[Query], options: SearchOptions, seed: int, file: str, *, by_document: bool = False
+) -> Split:
     """Hold out a share of ``queries``, drawn with ``seed``, or the queries with a tag.
 
-    Queries without relevant documents count for neither side. Raises LabelsError if a side has too few queries to
-    compare anything by.
+    The queries of a cluster stay on one side of a share; ``by_document`` is as in ``clusters_of``. Queries without
+    relevant documents count for neither side. Raises LabelsError if a side has too few queries to compare anything by.
     """
     counted_queries = [query for query in queries if query.relevant_docs]
+    clusters = clusters_of(counted_queries, by_document=by_document or options.group_by == "document")
     if isinstance(options.held_out, list):
         held_ids = _tagged(counted_queries, options.held_out, file)
     elif options.held_out is None:
         held_ids = set()
     else:
-        held_ids = _drawn(counted_queries, options.held_out, seed, by_document=options.group_by == "document")
+        held_ids = _drawn(counted_queries, options.held_out, seed, clusters)
     searched = tuple(query.id for query in counted_queries if query.id not in held_ids)
     held_out = tuple(query.id for query in counted_queries if query.id in held_ids)
     if options.held_out is not None and min(len(searched), len(held_out)) < LEAST_DIFFERENCES:
-        largest = max(map(len, _groups(counted_queries))) if options.group_by else 0
-        of_group = f" {largest} queries have documents in common and stay together (group_by)." if largest else ""
+        largest = 0 if clusters is None else int(np.bincount(clusters).max())
+        of_group = f" The largest cluster has {largest} queries, which stay together." if largest else ""
         message = (
             f"search.held_out leaves {len(searched)} queries to search by and {len(held_out)} for the verdict; each "
             f"takes at least {LEAST_DIFFERENCES}.{of_group} Change the share, label more, or use method: random "
             "without it."
         )
         raise LabelsError(Fault(file, message=message))
-    return Split(searched, held_out)
+    return Split(searched, held_out, clusters is not None)
 
 
 def detectable_with(queries: int, comparisons: int, deviation: float = USUAL_DEVIATION) -> float:
@@ -80,6 +85,7 @@ def power_sentence(split: Split, options: SearchOptions) -> str:
     )
     sentence = f"With {by} a difference from the baseline of about {detectable:.2f} can be shown"
     sentence += " (with 80% power, at a typical spread)."
+    sentence += " Questions that belong together count for less, so it may take a larger one." * split.is_clustered
     needed = queries_for(_SETTLES, np.array([USUAL_DEVIATION]), np.array([Procedure().level]))[0] - n
     if not held_out or needed <= 0:
         return sentence
@@ -99,24 +105,15 @@ def _tagged(queries: Sequence[Query], tags: Sequence[str], file: str) -> set[str
     return {query.id for query in queries if not set(tags).isdisjoint(query.tags)}
 
 
-def _drawn(queries: Sequence[Query], share: float, seed: int, *, by_document: bool) -> set[str]:
-    """Random groups, as long as they fit into the share."""
-    groups = _groups(queries) if by_document else [[query.id] for query in queries]
+def _drawn(queries: Sequence[Query], share: float, seed: int, clusters: Places | None) -> set[str]:
+    """Random clusters, as long as they fit into the share."""
+    groups: list[list[str]] = [[] for _ in queries]
+    for place, query in zip(range(len(queries)) if clusters is None else clusters.tolist(), queries, strict=True):
+        groups[place].append(query.id)
+    groups = [group for group in groups if group]
     random.Random(seed).shuffle(groups)  # noqa: S311 - not a secret
     wanted, drawn = round(share * len(queries)), set[str]()
     for group in groups:
         if len(drawn) + len(group) <= wanted:
             drawn.update(group)
     return drawn
-
-
-def _groups(queries: Sequence[Query]) -> list[list[str]]:
-    """The ids of queries that have relevant documents in common, directly or through other queries."""
-    group_of: dict[str, list[str]] = {}
-    for query in queries:
-        documents = [judgment.doc for judgment in query.relevant_docs]
-        joined = {id(group_of[doc]): group_of[doc] for doc in documents if doc in group_of}
-        merged = [name for group in joined.values() for name in group] + [query.id]
-        shared = {doc for doc, group in group_of.items() if id(group) in joined}
-        group_of |= dict.fromkeys([*shared, *documents], merged)
-    return list({id(group): group for group in group_of.values()}.values())

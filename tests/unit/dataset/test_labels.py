@@ -41,9 +41,9 @@ WHOLE = """{
         {"doc": "a", "quote": "x", "start": 0, "end": 12, "text_hash": "0123456789abcdef"}
       ],
       "tags": ["hub", "how-to"],
-      "ordered": true
+      "ordered": true, "cluster": "chat-1"
     },
-    {"id": 2, "text": "Unanswerable", "relevant_docs": [], "phrasings": ["cafe\\u0301\\r\\n", "z"],
+    {"id": 2, "text": "Unanswerable", "relevant_docs": [], "cluster": 7, "phrasings": ["cafe\\u0301\\r\\n", "z"],
      "where": {"$and": [{"lang": "en"}, {"page": {"$gte": 2}}]}, "where_document": {"$contains": "hub"}}
   ]
 }"""
@@ -63,6 +63,7 @@ def test_every_field_of_the_format_is_read(tmp_path: Path) -> None:
                 ),
                 tags=("hub", "how-to"),
                 ordered=True,
+                cluster="chat-1",
             ),
             Query(
                 "2",
@@ -70,6 +71,7 @@ def test_every_field_of_the_format_is_read(tmp_path: Path) -> None:
                 phrasings=("caf\u00e9\n", "z"),
                 where={"$and": [{"lang": "en"}, {"page": {"$gte": 2}}]},
                 where_document={"$contains": "hub"},
+                cluster="7",
             ),
         ),
         prompt='Answer {query} from {contexts}; {"json": true}',
@@ -180,7 +182,7 @@ WRONG = {  # a query, with a mark before the place of its fault, and the fault
     '{"id": 1, "text": ¦" \\n", "relevant_docs": []}': "queries[0].text: it is empty.",
     '{"id": ¦"\\ud800", "text": "x", "relevant_docs": []}': "query id '\\ud800' has half of a surrogate pair.",
     ASIDE % '"tag": ¦"a"': "unknown key 'tag' in queries[0]. Did you mean 'tags'? Allowed here: id, text, "
-    "relevant_docs, tags, ordered, phrasings, where, where_document.",
+    "relevant_docs, tags, cluster, ordered, phrasings, where, where_document.",
     ASIDE % '"tags": ¦"a"': "queries[0].tags is 'a'; it must be a list.",
     ASIDE % '"phrasings": ["y", ¦" "]': "queries[0].phrasings[1]: it is empty.",
     "¦" + ASIDE % '"phrasings": ["\\u00e9", "z", "e\\u0301 "]': "queries[0]: a phrasing repeats the text or a "

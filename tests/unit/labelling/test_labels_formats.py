@@ -381,6 +381,7 @@ SHEETS: dict[str, tuple[bytes, list[tuple[str, list[str]]]]] = {
     "a mark of UTF-8": ("question,answer\nкрасный?,%b\n".encode("utf-8-sig"), [("красный?", [RED])]),
     "a list in a cell": (b'question,answer\nred?,"[""%b"", ""%c""]"\n', [("red?", [RED, SIX])]),
     "answers in numbered columns": (b"question,answer,answer 2,answer_3\nred?,%b,%c,\n", [("red?", [RED, SIX])]),
+    "a question in two rows, of a cluster": (b"question,answer,cluster\nred?,%b,7\nred?,%c,\n", [("red?", [RED, SIX])]),
     "a question in two rows": (b"question,answer\nred?,%b\nred?,%c\n", [("red?", [RED, SIX])]),
 }
 
@@ -393,6 +394,7 @@ def test_a_spreadsheet_is_read_as_people_export_it(
     text = content.decode(encoding).replace("%b", RED).replace("%c", SIX)
     rows = convert.rows(text.encode(encoding))
     assert [(row["text"], [one["quote"] for one in row["relevant_docs"]]) for row in rows] == expected
+    assert [row.get("cluster") for row in rows] == ["7" if b"cluster" in content else None] * len(rows)
 
 
 STATES = [

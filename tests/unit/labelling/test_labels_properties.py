@@ -24,7 +24,10 @@ DOCUMENT = {"content": WHITE, "meta": {"file_path": "reset.md"}}
 ANSWER = {"text": "red", "answer_start": 39}
 OWN = {"doc": "hub/reset.md", "relevance": 1, "quote": WHITE, "start": 50, "end": 94, "text_hash": "0" * 16}
 GOOD: list[Any] = [
-    {"queries": [{"id": 1, "text": "?", "relevant_docs": [OWN], "tags": ["a"], "ordered": True}], "prompt": "p"},
+    {
+        "queries": [{"id": 1, "text": "?", "relevant_docs": [OWN], "tags": ["a"], "cluster": 7, "ordered": True}],
+        "prompt": "p",
+    },
     {"queries": {"a": "q"}, "corpus": {"n": WHITE}, "relevant_docs": {"a": ["n"]}},
     {"examples": [{"query": "q", "reference_contexts": [WHITE]}]},
     {"data": [{"paragraphs": [{"context": LIGHTS, "qas": [{"id": "a", "question": "?", "answers": [ANSWER]}]}]}]},
@@ -32,7 +35,7 @@ GOOD: list[Any] = [
     [{"question": "?", "references": [{"content": RED, "start_index": 37}], "corpus_id": "lights", "query_id": "x"}],
     [{"question": "?", "ground_truth_documents": [DOCUMENT, RED]}],
     {"inputs": {"question": ["?"], "ground_truth_documents": [[DOCUMENT]]}},
-    [{"question": "?", "quote": RED, "doc": "lights.md", "start": 37, "relevance": 2, "tags": "a b"}],
+    [{"question": "?", "quote": RED, "doc": "lights.md", "start": 37, "relevance": 2, "tags": "a b", "cluster": "c"}],
 ]
 BAD: list[Any] = [
     None, True, 3, -5, 10**30, 1.5, "", " ", "x", "\ud800", [], {}, [None], [[]], {"a": 1}, "a\nb", WHITE,

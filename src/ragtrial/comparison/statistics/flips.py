@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ragtrial.comparison.statistics.samples import DrawResult, Places, Procedure, Sample, spread_of
+from ragtrial.comparison.statistics.clusters import Places, sums_by
+from ragtrial.comparison.statistics.samples import DrawResult, Procedure, Sample, spread_of
 from ragtrial.evaluation.grading import Scores
 
 _BLOCK_VALUES = 2_000_000
@@ -121,7 +122,7 @@ class _Flips:
         unknown = np.isnan(family.columns)
         if family.pairs is None or not (unknown == unknown[:1]).all():
             return None
-        columns = family.by_cluster(np.where(unknown, 0.0, family.columns))
+        columns = sums_by(family.clusters, np.where(unknown, 0.0, family.columns))
         largest = np.abs(columns).max(axis=1, initial=0.0)[family.pairs[tested]].sum(axis=1)
         return columns if (largest <= _LINEAR * self._scale[:, 0]).all() else None
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.comparison.statistics.clusters import Places, linearised, sums_by
 from ragtrial.comparison.statistics.flips import critical_of, flipped, shares
 from ragtrial.comparison.statistics.resamples import resampled
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure, Sample
@@ -69,17 +70,20 @@ class TwoPhaseSample:
 
     NaN in ``people`` is a query that people did not judge, NaN in ``judge`` a query that the judge did not judge.
     People's queries must be drawn at random from all. Only queries that the judge judged as well count for people.
+    Queries with the same number in ``clusters``, shape (queries,), belong together; None: each query is a cluster.
     """
 
     people: Scores
     judge: Scores
+    clusters: Places | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class TwoPhaseInference:
     """An inference from both sides, and its components. All arrays have the shape (comparisons,).
 
-    ``n`` of ``inference`` is the number of queries that people judged, ``judged`` the number that the judge judged.
+    ``n`` of ``inference`` is the number of queries that people judged, or of their clusters; ``judged`` is the number
+    of queries that the judge judged.
     ``correlation`` is the correlation between people's and the judge's differences, over people's queries; NaN without
     a spread. ``bias`` is the judge's mean difference minus people's, over the same queries, with its standard error.
     ``residual`` is the residual variance of a query's difference; ``fixed`` is the variance that more labels of people
@@ -99,7 +103,7 @@ class TwoPhaseInference:
 
 @dataclass(frozen=True, eq=False)
 class _Estimate:
-    """One comparison: its ``influence`` has the shape (queries,); its squares sum to the variance of ``mean``."""
+    """One comparison: its ``influence`` has the shape (clusters,); its squares sum to the variance of ``mean``."""
 
     mean: float
     influence: Scores
@@ -124,9 +128,14 @@ def infer_two_phase(samples: Sequence[TwoPhaseSample], procedure: Procedure) -> 
     Simultaneous intervals: normal multipliers of each query's influence, the same for all comparisons, give the
     distribution of the largest studentised estimate (Chernozhukov, Chetverikov & Kato 2013). Its quantile is converted
     to a level, and the level to each comparison's t. A single comparison uses the level directly.
+
+    With clusters, the influence of queries is summed by cluster, and there are no more degrees of freedom than clusters
+    less one. The samples have the same clusters.
     """
-    estimates = [[_estimate(*rows) for rows in zip(one.people, one.judge, strict=True)] for one in samples]
-    people = [Sample(Family(_jointly(one))) for one in samples]
+    estimates = [
+        [_estimate(*rows, one.clusters) for rows in zip(one.people, one.judge, strict=True)] for one in samples
+    ]
+    people = [Sample(Family(_jointly(one), None, one.clusters)) for one in samples]
     tested = [[row for row, ok in zip(own, sample.tested, strict=True) if ok]
               for own, sample in zip(estimates, people, strict=True)]  # fmt: skip
     highest = _largest([np.array([one.influence for one in own]) for own in tested], procedure)
@@ -140,12 +149,12 @@ def _jointly(sample: TwoPhaseSample) -> Scores:
     return np.where(np.isnan(sample.judge), np.nan, sample.people)
 
 
-def _estimate(people: Scores, judge: Scores) -> _Estimate:
+def _estimate(people: Scores, judge: Scores, clusters: Places | None) -> _Estimate:
     """The two-phase estimate of one comparison; or the estimate from people's labels if necessary."""
     judged = ~np.isnan(judge)
     both = judged & ~np.isnan(people)
     y, f, n, everywhere = people[both], judge[both], int(both.sum()), int(judged.sum())
-    alone = _people_alone(y, both)
+    alone = _people_alone(y, both, clusters)
     basis = _basis(y, f, everywhere)
     if basis is not Basis.BOTH:
         return replace(alone, basis=basis)
@@ -156,16 +165,20 @@ def _estimate(people: Scores, judge: Scores) -> _Estimate:
     weights = 1 / n + (mean_of_all - f.mean()) * about / spread
     residuals = y - y.mean() - slope * about
     leverage = 1 / n + np.square(about) / spread
-    of_all = np.where(judged, judge - mean_of_all, 0.0) / np.sqrt(everywhere * (everywhere - 1))
+    by_query = np.zeros((2, len(people)))
+    by_query[0, both] = weights * residuals / np.sqrt(1 - leverage)
+    by_query[1] = np.where(judged, judge - mean_of_all, 0.0) / np.sqrt(everywhere * (everywhere - 1))
+    of_people, of_all = (_by_cluster(*rows, clusters) for rows in zip(by_query, (both, judged), strict=True))
     fixed = slope**2 * float(of_all @ of_all)
-    of_people = np.zeros(len(people))
-    of_people[both] = weights * residuals / np.sqrt(1 - leverage)
-    variance = float(of_people @ of_people) + fixed
+    # A query's residual and the judge's difference of another query of its cluster may vary together.
+    covariance = 0.0 if clusters is None else float(of_people @ of_all - by_query[0] @ by_query[1])
+    variance = max(float(of_people @ of_people) + fixed + 2 * slope * covariance, float(of_people @ of_people))
     freedom = _freedom(np.square(weights) / (1 - leverage), leverage, about / np.sqrt(spread))
     if fixed > 0:
-        share, of_slope = fixed / variance, float(residuals @ residuals) / (n - 2) / spread
-        doubt = share**2 / (everywhere - 1) + 2 * share * of_slope * float(of_all @ of_all) / variance
+        share, of_slope = min(fixed / variance, 1.0), float(residuals @ residuals) / (n - 2) / spread
+        doubt = share**2 / (_count(judged, clusters) - 1) + 2 * share * of_slope * float(of_all @ of_all) / variance
         freedom = min(1 / ((1 - share) ** 2 / freedom + doubt), n - 2)
+    freedom = min(freedom, _count(both, clusters) - 1)
     influence = of_people + slope * of_all
     size = float(influence @ influence)
     influence *= np.sqrt(variance / size) if size > 0 else 0.0
@@ -186,11 +199,24 @@ def _freedom(shares: Scores, leverage: Scores, about: Scores) -> float:
     return mean**2 / square
 
 
-def _people_alone(y: Scores, both: Bools) -> _Estimate:
+def _count(counted: Bools, clusters: Places | None) -> int:
+    """The number of clusters of the ``counted`` queries, shape (queries,)."""
+    return int(counted.sum()) if clusters is None else len(np.unique(clusters[counted]))
+
+
+def _by_cluster(influence: Scores, counted: Bools, clusters: Places | None) -> Scores:
+    """The influence of each cluster from that of the ``counted`` queries, both of shape (queries,), as CR1 has it."""
+    n, count = int(counted.sum()), _count(counted, clusters)
+    ratio = count / (count - 1) / (n / (n - 1)) if count > 1 else np.nan
+    return np.asarray(sums_by(clusters, influence[None])[0] * (1.0 if clusters is None else np.sqrt(ratio)))
+
+
+def _people_alone(y: Scores, both: Bools, clusters: Places | None) -> _Estimate:
     influence, n = np.zeros(len(both)), len(y)
     if n > 1:
         influence[both] = (y - y.mean()) / np.sqrt(n * (n - 1))
-    return _Estimate(float(y.mean()) if n else np.nan, influence, n - 1, 0.0, Basis.NOT_JUDGED)
+    influence, freedom = _by_cluster(influence, both, clusters), _count(both, clusters) - 1
+    return _Estimate(float(y.mean()) if n else np.nan, influence, freedom, 0.0, Basis.NOT_JUDGED)
 
 
 def _basis(y: Scores, f: Scores, everywhere: int) -> Basis:
@@ -252,11 +278,13 @@ def _inferred(
                           people.spread(corrected), low, high, claims, criticals)  # fmt: skip
     fixed = np.array([one.fixed for one in estimates])
     basis = [estimate.basis for estimate in estimates]
-    own = np.square(people.scaled_deviation * people.scale)
+    # Of a query: with clusters, the one of as many independent queries.
+    queries = (~np.isnan(_jointly(sample))).sum(axis=1)
+    own = np.square(people.scaled_deviation * people.scale) * (queries / np.maximum(n, 1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        worth = np.where(np.array([one is Basis.BOTH for one in basis]), own / np.square(error) - n, 0.0)
+        worth = np.where(np.array([one is Basis.BOTH for one in basis]), own / np.square(error) - queries, 0.0)
     return TwoPhaseInference(inference, basis, (~np.isnan(sample.judge)).sum(axis=1), *_errors_of_judge(sample),
-                             (np.square(error) - fixed) * n, fixed, worth)  # fmt: skip
+                             (np.square(error) - fixed) * queries, fixed, worth)  # fmt: skip
 
 
 def _errors_of_judge(sample: TwoPhaseSample) -> tuple[Scores, Scores, Scores]:
@@ -266,7 +294,8 @@ def _errors_of_judge(sample: TwoPhaseSample) -> tuple[Scores, Scores, Scores]:
     for row, known in enumerate(both):
         y, f = sample.people[row, known], sample.judge[row, known]
         if len(y) > 1:
-            found[1:, row] = (f - y).mean(), (f - y).std(ddof=1) / np.sqrt(len(y))
+            (errors,) = linearised((sample.judge - sample.people)[row : row + 1], sample.clusters)
+            found[1:, row] = (f - y).mean(), errors.std(ddof=1) / np.sqrt(len(errors))
             if np.ptp(y) > 0 and np.ptp(f) > 0:
                 found[0, row] = np.corrcoef(y, f)[0, 1]
     correlation, bias, error = found

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.comparison.statistics.clusters import Places, sums_by
 from ragtrial.evaluation.grading import Scores
 
-Places = npt.NDArray[np.int64]
 Rows = slice | npt.NDArray[np.bool_] | Places
 _ALL = slice(None)
 
@@ -101,18 +101,10 @@ class Family:
         differences = self.differences(rows)
         unknown = np.isnan(differences)
         values = np.where(unknown, 0.0, differences)
-        sums = self.by_cluster(values)
+        sums = sums_by(self.clusters, values)
         if self.clusters is not None:
-            sums = unrounded(sums, self.by_cluster(np.abs(values)))
-        return sums, self.by_cluster((~unknown).astype(np.float64))
-
-    def by_cluster(self, values: Scores) -> Scores:
-        """The sums of ``values``, shape (rows, queries), over the queries of each cluster."""
-        if self.clusters is None or not len(self.clusters):
-            return values
-        order = np.argsort(self.clusters, kind="stable")
-        starts = np.flatnonzero(np.diff(self.clusters[order], prepend=-1))
-        return np.add.reduceat(values[:, order], starts, axis=1)
+            sums = unrounded(sums, sums_by(self.clusters, np.abs(values)))
+        return sums, sums_by(self.clusters, (~unknown).astype(np.float64))
 
     def blocks(self) -> Iterator[slice]:
         """The comparisons, as many at a time as their differences may take memory."""

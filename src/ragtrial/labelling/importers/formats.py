@@ -52,6 +52,7 @@ def read_own(content: Content) -> list[ImportedQuestion]:
             _own_answer((*where, "relevant_docs", place), label) for place, label in enumerate(query.relevant_docs)
         )
         more: dict[str, Any] = {
+            "cluster": query.cluster,
             "ordered": query.ordered,
             "phrasings": list(map(normalised, query.phrasings)),
             "where": query.where,
@@ -207,7 +208,7 @@ _LISTS = ("references", *_HAYSTACK, "documents", "reference_contexts")
 _DOCUMENTS = ("doc", "document", "file")
 _FILES = ("file_path", "file_name", "source", "source_id", "url")
 """The keys in which Haystack's converters and their users note the file of a document."""
-_BESIDE = {"id", "query_id", "tags", "answerable", "unanswerable"}
+_BESIDE = {"id", "query_id", "tags", "cluster", "answerable", "unanswerable"}
 """Known columns next to questions alone; other columns may be answers with an unknown name."""
 _NUMBERED = re.compile(rf"(?:{'|'.join(_PASSAGES)})[ _-]?\d+")
 _YES, _NO = {"yes", "true", "1", "1.0", "y", "x"}, {"no", "false", "0", "0.0", "n"}
@@ -250,6 +251,7 @@ class _Row(Foreign):
     relevance: base.Grade = 1
     start: base.Number | None = None
     tags: Annotated[list[str], BeforeValidator(_tags)] = Field(default=[])
+    cluster: base.Name = ""
     answerable: Any = ""
     unanswerable: Any = ""
 
@@ -272,7 +274,8 @@ def _of_rows(content: Content, *under: str) -> list[ImportedQuestion]:
         known = questions.get((row.id, row.question), ImportedQuestion(where, row.id, row.question))
         tags = dict.fromkeys((*known.tags, *row.all_tags))
         answers = (*known.answers, *_answers(content, where, row))
-        questions[row.id, row.question] = replace(known, answers=answers, tags=tuple(tags))
+        more = {"cluster": row.cluster} if row.cluster else known.more
+        questions[row.id, row.question] = replace(known, answers=answers, tags=tuple(tags), more=more)
     return list(questions.values())
 
 

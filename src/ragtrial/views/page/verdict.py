@@ -14,6 +14,7 @@ from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionKind,
 from ragtrial.comparison.conclusion import MOST_NAMED, SHOWN
 from ragtrial.comparison.evidence import verdict_of_claim
 from ragtrial.comparison.number_text import digits_of, percent, signed
+from ragtrial.comparison.statistics.clusters import linearised
 from ragtrial.comparison.statistics.estimates import mean_interval
 from ragtrial.comparison.sweep_effects import EffectPart, EffectsPart
 from ragtrial.errors import counted, listed
@@ -317,7 +318,8 @@ def _row(
     if conclusion.kind in _UNCOMPARED:
         values = contest.scores(conclusion.metric).values[contest.setting_index(setting.name)]
         is_known = conclusion.kind == "one setting"
-        ends = mean_interval(values[values == values], 0.05, conclusion.metric) if is_known else None
+        (known,) = linearised(values[None], contest.clusters)
+        ends = mean_interval(known, 0.05, conclusion.metric) if is_known else None
         said = f"mean {row.mean}" + (f", 95% CI {ends[0]:.{digits}f} to {ends[1]:.{digits}f}" if ends else "")
         return replace(row, difference=value, interval=ends, said=said)
     if part is not None:
