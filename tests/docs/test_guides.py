@@ -16,7 +16,7 @@ from scripts import run_python, run_script
 
 FOLDER = Path(__file__).parents[2] / "docs" / "guides"
 GUIDES = sorted(FOLDER.glob("*.md"))
-CHUNK_SIZE, HYBRID, LANGCHAIN, *_ = GUIDES
+CHUNK_SIZE, HYBRID, LANGCHAIN, _, VECTOR_SIZE = GUIDES
 ALIKE = 0.02
 """Machines differ in the last bits of vectors, so a chunk may stand one rank higher or lower."""
 
@@ -123,6 +123,15 @@ def test_a_guide_s_commands_print_what_it_shows(project: Project, guide: Path) -
         told = "77 chunks are longer than the 256 tokens that the model reads"
         assert told in " ".join(guide.read_text(encoding="utf-8").split())
         assert any(told in warning.message for warning in project.latest().warnings)
+    if guide == VECTOR_SIZE:
+        effects = project.run("ragtrial compare --axes").partition("\n\n")[0]
+        shown = next(
+            text for text in fenced(FOLDER.parent / "comparing-sweeps.md", "text") if text.startswith("effect on")
+        )
+        number = re.compile(r"[+-]?\d+\.\d+")
+        assert number.sub("#", effects).split() == number.sub("#", shown).split()
+        values = [[*map(float, number.findall(text))] for text in (effects, shown)]
+        assert values[0] == pytest.approx(values[1], abs=3 * ALIKE)
     assert_shows(guide, printed)
 
 
