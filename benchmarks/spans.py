@@ -105,7 +105,7 @@ def by_documents(case: Case, metrics: list[Metric]) -> dict[str, float]:
 def by_spans(case: Case, metrics: list[Metric]) -> dict[str, float]:
     given, judgments = case.passages, Judgments(case.judgments.starts, case.judgments.grades, case.judgments.ordered)
     passages = Passages(given.starts, given.documents, given.begins, given.ends, given.judgments)
-    overlaps = Overlaps(case.codes, case.chunks, passages, judgments.grades, 0.5, is_whole=True)
+    overlaps = Overlaps(case.codes, case.chunks, passages, judgments, 0.5, is_whole=True)
     return evaluated(grade_spans(overlaps, judgments, case.codes.shape[1]), metrics)
 
 

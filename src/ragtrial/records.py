@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from reprlib import Repr
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 MOST_GRADE = 1_000_000
 """Grades lie between minus this and this; beyond is a slip of the pen."""
@@ -16,6 +16,8 @@ Direction = Literal["higher", "lower"]
 
 Unit = Literal["document", "span"]
 """The unit that is retrieved and scored: whole documents, or labelled passages in them."""
+
+Key = TypeVar("Key", bound=Hashable)
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -73,7 +75,8 @@ class Judgment:
     ``relevance`` is the grade; 0 and below mean judged and not relevant. ``spans`` are the positions of the label's
     quote (or, under ``match: content``, of its passage) in the document, each of which is an answer; empty without one.
     A label with ``start`` and ``end`` has this one position. ``text_hash`` is the hash of the document's normalised
-    text when the label was made (``dataset.texts.text_hash``); None if the label has no hash.
+    text when the label was made (``dataset.texts.text_hash``); None if the label has no hash. Judgments of a query with
+    one ``group`` are alternatives; None is a group of its own.
     """
 
     doc: str
@@ -81,11 +84,12 @@ class Judgment:
     quote: str | None = None
     spans: tuple[Span, ...] = ()
     text_hash: str | None = None
+    group: str | None = None
 
 
-def highest_grades(labels: Iterable[tuple[str, int]]) -> dict[str, int]:
+def highest_grades(labels: Iterable[tuple[Key, int]]) -> dict[Key, int]:
     """The grade of each document, in the order in which they first come: the highest, where labels give it several."""
-    grades: dict[str, int] = {}
+    grades: dict[Key, int] = {}
     for document, grade in labels:
         grades[document] = max(grade, grades.get(document, grade))
     return grades
@@ -156,6 +160,12 @@ class PromptQueries(Brief):
 
     queries: tuple[Query, ...]
     prompt: str | None = None
+
+    @property
+    def have_alternatives(self) -> bool:
+        """True if labels of any query have one group: alternatives, any one of which is an answer."""
+        groups = ([one.group for one in query.relevant_docs if one.group is not None] for query in self.queries)
+        return any(len(set(named)) < len(named) for named in groups)
 
 
 DRAWN_AT_RANDOM, CHOSEN_BY_STAKES = "drawn-at-random", "chosen-by-stakes"

@@ -55,7 +55,7 @@ def test_a_hit_judged_not_relevant_scores_as_an_unjudged_one(case: Scenario, k: 
             for ranking, known in zip(case.rankings, case.labels, strict=True)
         ),
     )
-    of_judgments = ("judged", "unjudged", "rbp_residual", "bpref", "infap")
+    of_judgments = ("forbidden", "judged", "unjudged", "rbp_residual", "bpref", "infap")
     others = [name for name in OF_DOCUMENTS if name not in of_judgments]
     assert_equal_scores(others, k, judged.graded(), case.graded())
 

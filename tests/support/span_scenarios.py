@@ -53,7 +53,7 @@ class SpanScenario:
         chunks = np.array(self.chunks, dtype=np.int64).reshape(-1, 3)
         spans = ChunkSpans(chunks[:, 0].astype(np.int32), chunks[:, 1], chunks[:, 2])
         codes = from_rows(self.rankings).codes[:, :depth]
-        overlaps = Overlaps(codes, spans, passages, judgments.grades, coverage, is_whole=True)
+        overlaps = Overlaps(codes, spans, passages, judgments, coverage, is_whole=True)
         return grade_spans(overlaps, judgments, depth, threshold)
 
     def characters(self, chunk: int) -> set[tuple[int, int]]:

@@ -41,6 +41,8 @@ def command(
             judged = inputs.read_qrels(source, form=form)  # type: ignore[arg-type]
             writing.write_trec_qrels(target, judged)
             done = f"{len(judged.documents):,} judgments of {len(judged):,} queries"
+            if judged.judgments.groups is not None:
+                done += "; qrels have no groups, so alternatives count one by one"
         else:
             run = inputs.chosen_run(source, wanted, duplicates, form)  # type: ignore[arg-type]  # click checks
             scores = writing.write_trec_run(target, run)

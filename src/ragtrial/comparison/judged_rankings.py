@@ -178,18 +178,17 @@ class JudgedRankings:
         ranked = Rankings(coded.codes[rows, : metric.k], coded.scores[rows, : metric.k])
         threshold = report.relevance_threshold
         if self.unit == "document":
-            judged = [{**self._grades[row], **more} for row, more in cases]
-            by_document = DocumentLabels.of_grades(judged, [self._queries[row].ordered for row in rows], codes)
+            by_document = DocumentLabels.of([_with_more(self._queries[row], more) for row, more in cases], codes)
             graded = grade_codes(ranked, by_document.judgments, by_document.codes, ranked.depth, threshold)
         else:
-            queries = [_with_spans(self._queries_with_spans[row], more) for row, more in cases]
+            queries = [_with_more(self._queries_with_spans[row], more) for row, more in cases]
             documents = (judgment.doc for query in queries for judgment in query.relevant_docs)
             library = NamedDocuments([*(hit[0] for hit in codes), *documents])
             table = np.array([(library.positions[doc], *span) for doc, *span in codes], dtype=np.int64).reshape(-1, 3)
             chunks = ChunkSpans(table[:, 0].astype(np.int32), table[:, 1], table[:, 2])
             labels = span_labels(queries, library)
-            share, grades = report.span_coverage or 0.5, labels.judgments.grades
-            overlaps = Overlaps(ranked.codes, chunks, labels.passages, grades, share, is_whole=False)
+            share = report.span_coverage or 0.5
+            overlaps = Overlaps(ranked.codes, chunks, labels.passages, labels.judgments, share, is_whole=False)
             graded = grade_spans(overlaps, labels.judgments, ranked.depth, threshold)
         return scores_of(metric, replace(graded, depth=None, pooled=self._pooled))
 
@@ -199,9 +198,12 @@ def hits_of_row(row: Mapping[str, Any], unit: Unit) -> list[HitKey]:
     return list(row["docs"] if unit == "document" else zip(row["docs"], row["starts"], row["ends"], strict=True))
 
 
-def _with_spans(query: Query, more: Mapping[HitKey, int]) -> Query:
-    """The query with further judgments of stretches of documents."""
-    judgments = [Judgment(hit[0], grade, spans=(Span(*hit[1:]),)) for hit, grade in more.items()]
+def _with_more(query: Query, more: Mapping[HitKey, int]) -> Query:
+    """The query with further judgments."""
+    judgments = [
+        Judgment(hit, grade) if isinstance(hit, str) else Judgment(hit[0], grade, spans=(Span(*hit[1:]),))
+        for hit, grade in more.items()
+    ]
     return replace(query, relevant_docs=(*query.relevant_docs, *judgments))
 
 

@@ -254,11 +254,13 @@ class GainShare:
         raise TypeError(f"{self.metric} is no sum over documents")
 
 
-def why_no_shares(metric: str, unit: Unit) -> str | None:
+def why_no_shares(metric: str, unit: Unit, *, has_groups: bool = False) -> str | None:
     """Why a metric's value is not split among documents, a sentence; None where it is."""
     parsed = parse_metric(metric)
     if unit == "span":
         return "passages count, which may be found in several chunks together."
+    if has_groups:
+        return "some labels are alternatives, which count once."
     if dict(parsed.parameters).get("judged_only"):
         return f"{metric} drops hits that nobody judged, and others move up."
     structure = parsed.definition.structure

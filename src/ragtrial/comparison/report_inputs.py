@@ -352,11 +352,12 @@ def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: 
 def _labels(query: QueryPart, *, is_span: bool, places: bool) -> Mapping[str, object]:
     """For each document its highest grade; of passages every grade with its stretches of the document."""
     if not is_span:
-        return highest_grades((judgment.doc, judgment.relevance) for judgment in query.relevant_docs)
+        grades = highest_grades(((label.doc, label.group), label.relevance) for label in query.relevant_docs)
+        return {doc if group is None else f"{doc} in {group!r}": grade for (doc, group), grade in grades.items()}
     passages = defaultdict(list)
     for label in query.relevant_docs:
         spans = sorted((span.start * places, span.end - span.start) for span in label.spans)
-        passages[label.doc].append((label.relevance, spans))
+        passages[label.doc].append((label.relevance, label.group or "", spans))
     return {doc: sorted(labels) for doc, labels in passages.items()}
 
 

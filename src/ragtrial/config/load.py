@@ -115,7 +115,7 @@ def _raise_any(faults: Iterable[Fault]) -> None:
 def check_config(config: ExperimentConfig) -> list[PlacedFault]:
     """Contradictions between parts of a config that are each valid, with the place of each fault."""
     faults = [*_part_faults(config), *_evaluator_faults(config)]
-    faults += choose_metrics(config, ordered=False)[1] if scored(config) else []
+    faults += choose_metrics(config)[1] if scored(config) else []
     return list(dict.fromkeys([*faults, *_token_faults(config)]))
 
 
@@ -288,7 +288,7 @@ def _search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
     if search.baseline is not None and search.baseline not in (known := list(scored(config))):
         message = f"search.baseline is {search.baseline!r}.{did_you_mean(search.baseline, known)}"
         yield ("search", "baseline"), f"{message} It must be one of {listed(known)}."
-    cutoffs = sorted({metric.k for metric in choose_metrics(config, ordered=False)[0].metrics if metric.k})
+    cutoffs = sorted({metric.k for metric in choose_metrics(config)[0].metrics if metric.k})
     for name in search.within:
         context = context_cost(name)
         if context and context[1] not in cutoffs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
 
@@ -11,9 +12,9 @@ from ragtrial.config.sweep import PlacedFault
 from ragtrial.config.variants import all_configs
 from ragtrial.errors import MetricError
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
-from ragtrial.evaluation.metrics.base import Family
+from ragtrial.evaluation.metrics.base import Family, LabelKind
 from ragtrial.options import dotted
-from ragtrial.records import Unit
+from ragtrial.records import Query, Unit
 
 _STANDARD_CUTOFFS = {"order_unaware": (1, 3, 5, 10), "order_aware": (10,), "graded": (5, 10)}
 
@@ -45,11 +46,16 @@ def _depths(config: ExperimentConfig) -> list[tuple[int, str]]:
     return [(ranker.top_k, name) for variant in all_configs(config) for name, ranker in scored(variant).items()]
 
 
-def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricChoice, list[PlacedFault]]:
+def choose_metrics(config: ExperimentConfig, labels: Iterable[Query] = ()) -> tuple[MetricChoice, list[PlacedFault]]:
     """The metrics of ``config``, and its faults, each at its place.
 
-    ``ordered`` is true if any query's labels are an order; metrics of orders are then standard metrics.
+    Metrics that need ``labels`` of some kind are standard metrics if any query has such labels.
     """
+    kinds = set[LabelKind]()
+    for query in labels:
+        kinds |= {"order"} if query.ordered else set()
+        kinds |= {"groups"} if any(label.group is not None for label in query.relevant_docs) else set()
+        kinds |= {"forbidden"} if any(label.relevance < 0 for label in query.relevant_docs) else set()
     depth, unit = depth_of(config), config.evaluators.unit
     faults, too_deep = list[PlacedFault](), list[PlacedFault]()
     chosen: list[Metric] = []
@@ -61,7 +67,7 @@ def choose_metrics(config: ExperimentConfig, *, ordered: bool) -> tuple[MetricCh
         if options.k is None:
             cutoffs = cutoffs or [depth]
         for name, one in METRICS.members():
-            if one.family == family and one.standard and one.has_unit(unit) and (ordered or one.needs != "order"):
+            if one.family == family and one.standard and one.has_unit(unit) and one.labels in {None, *kinds}:
                 chosen += [parse_metric(name).at(k) for k in (cutoffs if one.cut != "none" else [None])]
         for index, text in enumerate(options.metrics):
             place: KeyPath = (*where, "metrics", index)

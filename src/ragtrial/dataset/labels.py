@@ -48,7 +48,7 @@ class LabelRow(Options):
     """The document's id, or under `match: content` a verbatim passage of the documents."""
 
     relevance: Annotated[int, Field(ge=-MOST_GRADE, le=MOST_GRADE), BeforeValidator(_whole)] = 1
-    """The grade: 0 and below are judged and not relevant, 1 and above relevant."""
+    """The grade: 1 and above are relevant, 0 is judged and not relevant, below 0 must not be found (forbidden@k)."""
 
     quote: Filled | None = None
     """The passage of the document that answers, verbatim; other white space and other case are allowed."""
@@ -64,8 +64,14 @@ class LabelRow(Options):
     """The document's normalised text when the label was made: the first 16 hexadecimal digits of the SHA-256 of its
     UTF-8. If the text has changed since, that is reported, and `start` and `end` without a `quote` are refused."""
 
+    group: Id | None = None
+    """A name that the labels of one question share if they are alternatives: any one of them answers this part of the
+    question. Labels without one are each needed. Not for a grade below 0, nor where `ordered` is true."""
+
     @model_validator(mode="after")
     def _has_a_whole_place(self) -> Self:
+        if self.group is not None and self.relevance < 0:
+            raise ValueError("a label with a grade below 0 says what must not be found; it is in no group.")
         if (self.start is None) != (self.end is None):
             raise ValueError("start and end belong together; give both or neither.")
         if self.start is not None and self.end is not None and self.start >= self.end:
@@ -109,6 +115,8 @@ class QueryRow(Options):
         wordings = [normalised(wording).strip() for wording in (self.text, *self.phrasings)]
         if len(set(wordings)) < len(wordings):
             raise ValueError("a phrasing repeats the text or a phrasing; it must be another wording.")
+        if self.ordered and any(label.group is not None for label in self.relevant_docs):
+            raise ValueError("labels that are ordered have no group; remove `ordered` or `group`.")
         return self
 
 
@@ -215,4 +223,5 @@ def _query(row: QueryRow) -> Query:
 
 def _judgment(label: LabelRow) -> Judgment:
     spans = (Span(label.start, label.end),) if label.start is not None and label.end is not None else ()
-    return Judgment(str(label.doc), label.relevance, label.quote, spans, label.text_hash)
+    group = None if label.group is None else str(label.group)
+    return Judgment(str(label.doc), label.relevance, label.quote, spans, label.text_hash, group)

@@ -71,8 +71,8 @@ def resolve(
 
     Under ``match: id`` a judgment's ``doc`` is a document id and its quote is searched in that document; if the quote
     is at the judgment's own span, only that place counts. Under ``match: content`` ``doc`` is a passage, and becomes
-    one judgment for each document that holds it; ``located`` finds them. ``places`` has the judgments (query,
-    document) that come from another file than ``file``, each with its place.
+    one judgment for each document that holds it, all in one group; ``located`` finds them. ``places`` has the judgments
+    (query, document) that come from another file than ``file``, each with its place.
 
     Raises LabelsError with every unknown document, lost passage or quote, span outside its document or of an edited
     text, and conflicting grade.
@@ -81,6 +81,8 @@ def resolve(
     queries = []
     for query in labels.queries:
         judgments = [found for judgment in query.relevant_docs for found in resolver.resolved(query.id, judgment)]
+        if query.ordered:  # an order has no alternatives
+            judgments = [replace(judgment, group=None) for judgment in judgments]
         merged = resolver.merged(query.id, judgments)
         queries.append(query if merged == query.relevant_docs else replace(query, relevant_docs=merged))
         if UNANSWERABLE in query.tags and any(judgment.relevance >= threshold for judgment in query.relevant_docs):
@@ -184,21 +186,24 @@ class _Resolver:
 
     def merged(self, query: str, judgments: list[Judgment]) -> tuple[Judgment, ...]:
         """The judgments without repetitions; two grades for one document and passage are a fault."""
-        kept: dict[str, dict[tuple[Span, ...], Judgment]] = {}
+        kept: dict[str, dict[tuple[tuple[Span, ...], str | None], Judgment]] = {}
         for judgment in judgments:
             doc = judgment.doc
             of_document = kept.setdefault(doc, {})
             # A label without a passage judges the whole document, and so every passage of it.
             rivals = [
-                rival for spans, rival in of_document.items() if not judgment.spans or spans in (judgment.spans, ())
+                rival
+                for (spans, group), rival in of_document.items()
+                if (not judgment.spans or spans in (judgment.spans, ()))
+                and (group == judgment.group or min(rival.relevance, judgment.relevance) < 0)
             ]
             grades = sorted({rival.relevance for rival in [*rivals, judgment]})
             if len(grades) > 1:
                 given = f"query {query!r} gives {doc!r} the grades {' and '.join(map(str, grades))}"
                 self._refuse(f"{given}; one document (or one passage of it) has one grade.")
-            elif judgment.spans in of_document:
+            elif (judgment.spans, judgment.group) in of_document:
                 self.warn("same-label", f"query {query!r} judges {doc!r} twice, with one grade.")
-            of_document.setdefault(judgment.spans, judgment)
+            of_document.setdefault((judgment.spans, judgment.group), judgment)
         return tuple(judgment for of_document in kept.values() for judgment in of_document.values())
 
     def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
@@ -289,12 +294,15 @@ class _Resolver:
         if len(located.places) > 1:
             message = (
                 f"the passage {short(judgment.doc, 60)!r} of query {query!r} is in {len(located.places)} places of "
-                f"{len(spans_in)} documents; each counts as the answer."
+                f"{len(spans_in)} documents; any one of them is the answer."
             )
             self.warn("passage-twice", message)
         self.resolutions.append(Resolution(query, tuple(spans_in), judgment.doc, located.how, len(located.places)))
         quote = judgment.quote or judgment.doc
-        return [Judgment(doc, judgment.relevance, quote, tuple(spans)) for doc, spans in spans_in.items()]
+        group, first = judgment.group, located.places[0]
+        if len(spans_in) > 1 and judgment.relevance >= 0:  # what must not be found must not be found anywhere
+            group = group or f"{self._library.ids[first.document]} {first.span.start}-{first.span.end}"
+        return [Judgment(doc, judgment.relevance, quote, tuple(spans), None, group) for doc, spans in spans_in.items()]
 
 
 def _how_at(spans: Iterable[Span], quote: str, text: str) -> MatchKind | None:

@@ -52,11 +52,11 @@ def tie_range(
 
     ``graded`` is whole: if the ranking is cut to a depth, or unjudged hits are dropped, ``then`` does it, because the
     order of equal scores decides which hits remain. Both ends are scores of such orders, so the range is exact. Low
-    equals high if there are no ties, or no scores. None for a metric without a known best order. Raises CutoffError as
-    the metric does.
+    equals high if there are no ties, or no scores. None for a metric without a known best order, and for labels in
+    groups. Raises CutoffError as the metric does.
     """
     preference = metric.definition.prefers
-    if preference is None:
+    if preference is None or graded.judgments.groups is not None:
         return None
     worth = _worth(metric, graded, preference)
     low, high = (scores_of(metric, then(_best_first(graded, one))) for one in (-worth, worth))
@@ -77,6 +77,8 @@ def ties_that_matter(graded: GradedRankings) -> Bools:
     first, last = graded.ties[begins].T.astype(np.int64)
     judged = np.diff(np.append(begins, len(graded.ties)))
     unlike = np.minimum.reduceat(graded.grades, begins) != np.maximum.reduceat(graded.grades, begins)
+    if graded.judgments.groups is not None:  # equal grades may be in different groups
+        unlike |= judged > 1
     matter[graded.rows[begins][unlike | (judged < last - first + 1)]] = True
     return matter
 

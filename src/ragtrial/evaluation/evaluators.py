@@ -64,7 +64,8 @@ def evaluate(
     for metric in metrics:
         seen, definition = metric.seen(graded), metric.definition
         values = metric.compute(FORMULAS[definition.family](seen))
-        only_eligible = no_relevant == "skip" or definition.needs == "order" or not definition.is_known(seen)
+        is_of_few = definition.needs in ("order", "forbidden") or not definition.is_known(seen)
+        only_eligible = no_relevant == "skip" or is_of_few
         counted = metric.eligible(seen) if only_eligible else np.ones(len(seen), dtype=np.bool_)
         evaluations[str(metric)] = Evaluation(metric, values, counted)
     return evaluations

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ import numpy.typing as npt
 from ragtrial.errors import CutoffError
 from ragtrial.evaluation.spans import Overlaps
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings
-from ragtrial.records import Query, Unit, highest_grades
+from ragtrial.records import Query, Unit
 from ragtrial.runs.joins import match_codes
-from ragtrial.runs.qrels import Grades, Judgments, RunHits
+from ragtrial.runs.lines import places_of
+from ragtrial.runs.qrels import Grades, Judgments, RunHits, judged_documents
 
 Scores = npt.NDArray[np.float64]
 """One value per query, shape (queries,)."""
@@ -39,6 +39,8 @@ class GradedRankings:
     With ``overlaps`` the rankings consist of chunks, and passages are judged: a judged hit is then a passage that was
     found, ``ranks`` has the chunk that completes it (several may have one rank, the higher grade first), and
     ``lengths`` counts chunks.
+
+    With ``members``, int32 (hits,), the judgments are groups: a hit is a member of a group, with this grade.
     """
 
     judgments: Judgments
@@ -51,6 +53,7 @@ class GradedRankings:
     ties: npt.NDArray[np.int32] | None = None
     pooled: bool = False
     overlaps: Overlaps | None = None
+    members: Grades | None = None
 
     def __len__(self) -> int:
         return len(self.judgments)
@@ -68,7 +71,47 @@ class GradedRankings:
     @cached_property
     def grades(self) -> Grades:
         """The grade of each judged hit, shape (hits,)."""
-        return self.judgments.grades[self.indices]
+        return self.judgments.grades[self.indices] if self.members is None else self.members
+
+    @cached_property
+    def of_groups(self) -> GradedRankings:
+        """A copy in which groups are found instead of documents or passages; itself without groups.
+
+        A group is found, or its level rises, with a member of it; a document in several groups is several hits.
+        """
+        groups = self.judgments.groups
+        if groups is None:
+            return self
+        begins, ends = (np.searchsorted(groups.judgments, self.indices, side=side) for side in ("left", "right"))
+        members, hits = places_of(begins, ends - begins), np.repeat(np.arange(len(self.ranks)), ends - begins)
+        order = np.lexsort((-groups.grades[members].astype(np.int64), self.ranks[hits], self.rows[hits]))
+        members, hits = members[order], hits[order]
+        counts = np.bincount(self.rows[hits], minlength=len(self))
+        return replace(
+            self,
+            judgments=self.judgments.of_groups,
+            starts=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            ranks=self.ranks[hits],
+            indices=groups.numbers[members],
+            ties=None,
+            members=groups.grades[members],
+        )
+
+    def rises(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """How much each hit raises the highest of its group's ``values`` (hits,) so far, from 0 on; shape (hits,).
+
+        Without groups these are the values.
+        """
+        if self.members is None or not len(values):
+            return values
+        order = np.argsort(self.indices, kind="stable")
+        known, codes = np.unique(values[order], return_inverse=True)
+        keys = np.maximum.accumulate(self.indices[order] * len(known) + codes)  # each group begins anew
+        levels = known[keys % len(known)]
+        is_first = np.diff(self.indices[order], prepend=-1) != 0
+        rises = np.zeros_like(levels)
+        rises[order] = levels - np.where(is_first, 0, np.roll(levels, 1))
+        return np.asarray(rises)
 
     def grades_by_rank(self, query: int) -> dict[int, int]:
         """The grade of each judged hit of one query by its rank.
@@ -84,8 +127,9 @@ class GradedRankings:
 
     @cached_property
     def relevant(self) -> Bools:
-        """Which judged hits are relevant, shape (hits,)."""
-        return np.asarray(self.grades >= self.threshold)
+        """Which judged hits are relevant, shape (hits,); of the hits of a group the first."""
+        reaches = np.asarray(self.grades >= self.threshold)
+        return reaches if self.members is None else np.asarray(self.rises(reaches.astype(np.int8)) > 0)
 
     @cached_property
     def is_judged(self) -> Bools:
@@ -115,10 +159,11 @@ class GradedRankings:
     def positions(self, which: Bools) -> Counts:
         """The rank at which each hit selected by ``which`` counts, shape (hits,); the other values are arbitrary.
 
-        It is its own rank; but each rank has room for one, and of several passages found with one chunk the second
-        counts at the next free rank. So no gain can exceed the gain of the ideal order, which has one at each rank.
+        It is its own rank; but each rank has room for one, and of several passages or groups found with one hit the
+        second counts at the next free rank. So no gain can exceed the gain of the ideal order, which has one at each
+        rank.
         """
-        if self.overlaps is None:
+        if self.overlaps is None and self.members is None:
             return self.ranks.astype(np.int64)
         positions, chosen = self.ranks.astype(np.int64), np.flatnonzero(which)
         rows, ranks = self.rows[chosen], positions[chosen]
@@ -133,6 +178,18 @@ class GradedRankings:
         A chunk is if it overlaps a relevant passage, be it found or not. Raises CutoffError as ``within`` does.
         """
         return self._units(self.relevant, k, self.threshold)
+
+    def forbidden_units(self, k: int) -> Counts:
+        """How many of the first ``k`` documents, or overlaps of chunks with passages, have a grade below 0, (queries,).
+
+        None if such grades are only ``pooled``. Raises CutoffError as ``within`` does.
+        """
+        within = self.within(k)
+        if self.overlaps is None:
+            return self.count((self.grades < 0) & within & (not self.pooled))
+        met, overlaps = self.overlaps.meetings, self.overlaps
+        unwanted = (overlaps.grades[overlaps.passages.judgments[met.passages]] < 0) & (met.ranks <= k)
+        return np.bincount(met.rows[unwanted], minlength=len(self))
 
     def judged_units(self, k: int | None) -> Counts:
         """How many of the first ``k`` documents, or chunks, are judged, (queries,); as ``relevant_units``."""
@@ -189,15 +246,14 @@ class GradedRankings:
             yield self if len(self) <= size else self._part(slice(start, start + size))
 
     def _part(self, queries: slice) -> GradedRankings:
-        starts, judged = (one[queries.start : queries.stop + 1] for one in (self.starts, self.judgments.starts))
-        hits, labels = slice(starts[0], starts[-1]), slice(judged[0], judged[-1])
-        judgments = Judgments(judged - judged[0], self.judgments.grades[labels], self.judgments.ordered[queries])
+        starts = self.starts[queries.start : queries.stop + 1]
+        hits = slice(starts[0], starts[-1])
         return replace(
             self,
-            judgments=judgments,
+            judgments=self.judgments.part(queries),
             starts=starts - starts[0],
             ranks=self.ranks[hits],
-            indices=self.indices[hits] - judged[0],
+            indices=self.indices[hits] - self.judgments.starts[queries.start],
             lengths=self.lengths[queries],
             ties=None if self.ties is None else self.ties[hits],
         )
@@ -286,20 +342,9 @@ class DocumentLabels:
 
         If several labels name a document, the highest grade counts.
         """
-        rows = [
-            highest_grades((judgment.doc, judgment.relevance) for judgment in query.relevant_docs) for query in queries
-        ]
-        return cls.of_grades(rows, [query.ordered for query in queries], positions)
-
-    @classmethod
-    def of_grades(
-        cls, rows: Sequence[Mapping[Any, int]], ordered: Sequence[bool], positions: Mapping[Any, int]
-    ) -> DocumentLabels:
-        """The labels of queries whose grades by document are ``rows``."""
-        codes = np.array([positions.get(name, PADDING) for row in rows for name in row], dtype=np.int32)
-        grades = np.array(list(chain.from_iterable(row.values() for row in rows)), dtype=np.int32)
-        starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        return cls(Judgments(starts, grades, np.array(ordered, dtype=np.bool_)), codes)
+        labels = [[(one.doc, one.relevance, one.group) for one in query.relevant_docs] for query in queries]
+        documents, judgments = judged_documents(labels, [query.ordered for query in queries])
+        return cls(judgments, np.array([positions.get(name, PADDING) for name in documents], dtype=np.int32))
 
 
 def grade(

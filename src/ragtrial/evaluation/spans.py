@@ -14,7 +14,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.spans import ChunkSpans, Meetings, Passages
 from ragtrial.rankings import PADDING, Bools, Codes, Counts
 from ragtrial.records import Query, ReportWarning, Span
-from ragtrial.runs.qrels import Grades, Judgments
+from ragtrial.runs.qrels import Grades, Groups, Judgments
 
 Shares = npt.NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Overlaps:
     """Rankings of chunks and the passages that their queries' judgments speak of.
 
     ``codes`` is int32 (queries, depth): positions in ``chunks``, best first, rows filled up with ``PADDING``.
-    ``grades`` has the grade of each judgment. A passage is found once the chunks so far have ``coverage`` of its
+    A passage is found once the chunks so far have ``coverage`` of its
     characters, above 0 and at most 1. ``is_whole`` says whether ``chunks`` are all there are, so that it is known what
     else could have been retrieved.
     """
@@ -52,9 +52,14 @@ class Overlaps:
     codes: Codes
     chunks: ChunkSpans
     passages: Passages
-    grades: Grades
+    judgments: Judgments
     coverage: float
     is_whole: bool
+
+    @property
+    def grades(self) -> Grades:
+        """The grade of each judgment, shape (judgments,)."""
+        return self.judgments.grades
 
     @cached_property
     def meetings(self) -> Meetings:
@@ -116,33 +121,40 @@ class Overlaps:
 
         Of several positions it is the first that is found there, or else the position that is covered most.
         """
-        if self._are_single:
-            return np.ones(len(self.passages), dtype=np.bool_)
+        return self._first_places(k, self.passages.judgments)
+
+    def _first_places(self, k: int, owners: Counts, wanted: Bools | None = None) -> Bools:
+        """The same for the ``owners`` of passages, each (passages,): of the ``wanted`` ones alone, if given."""
+        wanted = np.ones(len(owners), dtype=np.bool_) if wanted is None else wanted
         last = np.where((self.found > 0) & (self.found <= k), self.found, np.iinfo(np.int32).max)
         missing = 1 - self.covered(k) / np.maximum(self.passages.lengths, 1)
-        order = np.lexsort((missing, last, self.passages.judgments))
-        ordered = self.passages.judgments[order]
-        places = np.zeros(len(self.passages), dtype=np.bool_)
+        order = np.lexsort((missing, last, owners, ~wanted))
+        ordered = owners[order]
+        places = np.zeros(len(owners), dtype=np.bool_)
         places[order[np.append(True, ordered[1:] != ordered[:-1])[: len(order)]]] = True
-        return places
+        return places & wanted
+
+    @cached_property
+    def _alternatives(self) -> Counts:
+        """The group of each passage, any place of which is an answer, shape (passages,)."""
+        groups = self.judgments.groups
+        return self.passages.judgments if groups is None else groups.numbers[self.passages.judgments]
 
     @cached_property
     def _are_single(self) -> bool:
-        """True if every judgment has one position."""
-        return bool((np.bincount(self.passages.judgments, minlength=1) <= 1).all())
+        """True if every group has one position."""
+        return bool((np.bincount(self._alternatives, minlength=1) <= 1).all())
 
     def text(self, threshold: int, k: int) -> CoveredText:
         """The relevant characters, from grade ``threshold`` on, in the first ``k`` chunks."""
         key = threshold, 0 if self._are_single else k
         if key not in self._texts:
-            relevant = self._relevant(self.places(k), threshold)
-            met = cover(self.codes, self.chunks, relevant)
-            self._texts[key] = CoveredText(self._characters(relevant), met.rows, met.ranks, met.gained)
+            relevant = np.asarray(self.grades[self.passages.judgments] >= threshold)
+            counted = relevant if self._are_single else self._first_places(k, self._alternatives, relevant)
+            passages = self.passages.chosen(counted).merged()
+            met = cover(self.codes, self.chunks, passages)
+            self._texts[key] = CoveredText(self._characters(passages), met.rows, met.ranks, met.gained)
         return self._texts[key]
-
-    def _relevant(self, places: Bools, threshold: int) -> Passages:
-        """The characters of ``places`` that are relevant from ``threshold`` on, as passages that do not overlap."""
-        return self.passages.chosen(places & (self.grades[self.passages.judgments] >= threshold)).merged()
 
     def _characters(self, passages: Passages) -> Counts:
         """The characters of ``passages`` that do not overlap, (queries,)."""
@@ -167,7 +179,7 @@ class Overlaps:
         chunks that only touch a passage are included, and the divisor includes relevant characters that no chunk has.
         """
         chunks, near = self.chunks, int(touching)
-        relevant = self._relevant(np.ones(len(self.passages), dtype=np.bool_), threshold)
+        relevant = self.passages.chosen(self.grades[self.passages.judgments] >= threshold).merged()
         width = int(max(chunks.ends.max(initial=0), relevant.ends.max(initial=0))) + 2
         keys, wanted = chunks.documents.astype(np.int64) * width, relevant.documents.astype(np.int64) * width
         # From the first chunk that reaches into the passage to the one behind the last.
@@ -269,7 +281,13 @@ def span_labels(queries: Sequence[Query], library: Library) -> SpanLabels:
         counts.append(len(grades))
     columns: Counts = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     ordered = np.array([query.ordered for query in queries], dtype=np.bool_)
-    judgments = Judgments(np.array(counts, dtype=np.int64), np.array(grades, dtype=np.int32), ordered)
+    groups = None
+    if any(label.group is not None for query in queries for label in query.relevant_docs):
+        groups = Groups.of(
+            [(label, one.relevance, one.group or (label,)) for label, one in enumerate(query.relevant_docs, start)]
+            for start, query in zip(counts, queries, strict=False)
+        )
+    judgments = Judgments(np.array(counts, dtype=np.int64), np.array(grades, dtype=np.int32), ordered, groups)
     passages = Passages.from_places(len(queries), columns[0], columns[1].astype(np.int32), *columns[2:])
     without = sum(not label.spans and label.relevance > 0 for query in queries for label in query.relevant_docs)
     return SpanLabels(judgments, passages, without)

@@ -133,15 +133,17 @@ class Run:
         """The labels, looked up in all documents."""
         dataset, config = self.dataset, self.config
         threshold, match = config.evaluators.relevance_threshold, config.dataset.match
-        return resolve(
+        resolved = resolve(
             dataset.labels, self.corpus.library, match, dataset.labels_file, threshold, places=dataset.places
         )
+        for metric in self.metrics.metrics:
+            metric.check_groups(has_groups=resolved.labels.have_alternatives)
+        return resolved
 
     @cached_property
     def metrics(self) -> MetricChoice:
-        """The metrics of the config; rank-biased overlap is one of them if the labels of any query are an order."""
-        ordered = any(query.ordered for query in self.dataset.labels.queries)
-        return choose_metrics(self.config, ordered=ordered)[0]
+        """The metrics of the config, and those for labels of the kind that there are."""
+        return choose_metrics(self.config, self.dataset.labels.queries)[0]
 
     @cached_property
     def scorer(self) -> Scorer:

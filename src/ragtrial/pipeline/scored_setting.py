@@ -309,7 +309,7 @@ def grade_chunks(
 ) -> GradedRankings:
     """The grades of rankings of ``chunks``; ``is_whole`` says whether these are all there are."""
     judgments, codes = labels.judgments, rankings.cut(depth).codes
-    overlaps = Overlaps(codes, chunks, labels.passages, judgments.grades, options.span_coverage, is_whole=is_whole)
+    overlaps = Overlaps(codes, chunks, labels.passages, judgments, options.span_coverage, is_whole=is_whole)
     return grade_spans(overlaps, judgments, depth, options.relevance_threshold)
 
 

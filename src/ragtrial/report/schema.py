@@ -54,6 +54,9 @@ class JudgmentPart(Part):
     spans: list[SpanPart] = Field(default=[])
     """The position of the label's quote."""
 
+    group: str | None = Field(default=None, exclude_if=lambda group: group is None)
+    """The name of the labels that are alternatives: any one of them answers. Not there without one."""
+
 
 class QueryPart(Part):
     """A query and its judgments, as they were when it was scored."""

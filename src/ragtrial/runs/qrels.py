@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from itertools import repeat
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ragtrial.rankings import Bools, Counts
-from ragtrial.records import PromptQueries
+from ragtrial.records import PromptQueries, highest_grades
 
 Grades = npt.NDArray[np.int32]
 
@@ -64,16 +65,58 @@ class PackedIds:
 
 
 @dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of judgments: alternatives, any one of which answers a part of the question.
+
+    Member ``m`` is the judgment ``judgments[m]`` (int64, ascending) in the group ``numbers[m]`` (int64), where its
+    grade is ``grades[m]`` (int32). Every judgment is in one group or several, every group has a member; query ``i``
+    has the groups ``starts[i]:starts[i + 1]``, ``starts`` int64 (queries + 1,).
+    """
+
+    judgments: Counts
+    numbers: Counts
+    grades: Grades
+    starts: Counts
+
+    @classmethod
+    def of(cls, labels: Iterable[Sequence[tuple[int, int, Hashable]]]) -> Groups | None:
+        """From the labels of each query: (judgment, grade, group). None if every judgment is a group of its own.
+
+        Judgments are numbered over all queries. A judgment that is twice in a group has the higher grade there.
+        """
+        members: dict[tuple[int, int], int] = {}
+        starts = [0]
+        for row in labels:
+            numbers: dict[Hashable, int] = {}
+            for judgment, grade, group in row:
+                member = judgment, numbers.setdefault(group, starts[-1] + len(numbers))
+                members[member] = max(grade, members.get(member, grade))
+            starts.append(starts[-1] + len(numbers))
+        if len(members) == starts[-1] == len({judgment for judgment, _ in members}):
+            return None
+        judgments, numbers_of, grades = np.array(sorted((*member, grade) for member, grade in members.items())).T
+        return cls(judgments, numbers_of, grades.astype(np.int32), np.array(starts, dtype=np.int64))
+
+    def highest(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The highest of the ``values`` of each group's members, shape (groups,)."""
+        order = np.argsort(self.numbers, kind="stable")
+        begins = np.searchsorted(self.numbers[order], np.arange(self.starts[-1]))
+        return np.asarray(np.maximum.reduceat(values[order], begins))
+
+
+@dataclass(frozen=True, eq=False)
 class Judgments:
     """The grades of many queries, in the order of their labels.
 
     ``grades`` is int32; query ``i`` has ``grades[starts[i]:starts[i + 1]]``, ``starts`` int64 (queries + 1,).
-    ``ordered``, shape (queries,), is True for queries whose labels are an order.
+    ``ordered``, shape (queries,), is True for queries whose labels are an order. ``groups`` is None if every judgment
+    is a group of its own.
     """
 
     starts: Counts
     grades: Grades
     ordered: Bools
+    groups: Groups | None = None
 
     def __len__(self) -> int:
         return len(self.ordered)
@@ -82,6 +125,33 @@ class Judgments:
     def rows(self) -> Counts:
         """The query of each judgment, shape (judgments,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    def labels(self) -> Iterator[tuple[int, int, str | None]]:
+        """Labels that give these judgments: (judgment, grade, group), without a group where it is of no consequence."""
+        groups = self.groups
+        if groups is None:
+            yield from zip(range(len(self.grades)), self.grades.tolist(), repeat(None))
+            return
+        is_alone, is_in_one = (np.bincount(one)[one] == 1 for one in (groups.numbers, groups.judgments))
+        columns = (groups.judgments, groups.grades, groups.numbers, is_alone & is_in_one)
+        for judgment, grade, number, alone in zip(*(column.tolist() for column in columns), strict=True):
+            yield judgment, grade, None if alone else str(number)
+
+    @cached_property
+    def of_groups(self) -> Judgments:
+        """One judgment for each group, with the highest grade of its members; itself without groups."""
+        groups = self.groups
+        return self if groups is None else Judgments(groups.starts, groups.highest(groups.grades), self.ordered)
+
+    def part(self, queries: slice) -> Judgments:
+        """The judgments of the queries from ``queries.start`` to ``queries.stop``."""
+        starts, groups = self.starts[queries.start : queries.stop + 1], self.groups
+        if groups is not None:
+            own = slice(*np.searchsorted(groups.judgments, starts[[0, -1]]))
+            group_starts = groups.starts[queries.start : queries.stop + 1]
+            judgments, numbers = groups.judgments[own] - starts[0], groups.numbers[own] - group_starts[0]
+            groups = Groups(judgments, numbers, groups.grades[own], group_starts - group_starts[0])
+        return Judgments(starts - starts[0], self.grades[starts[0] : starts[-1]], self.ordered[queries], groups)
 
     @cached_property
     def descending(self) -> Grades:
@@ -100,6 +170,28 @@ class Judgments:
     def relevant_counts(self, threshold: int) -> Counts:
         """Relevant documents of each query (R), those with a grade of at least ``threshold``, shape (queries,)."""
         return np.bincount(self.rows[self.grades >= threshold], minlength=len(self)).astype(np.int64)
+
+
+Label = tuple[str, int, str | None]
+"""A document, its grade, and the group that the label names."""
+
+
+def judged_documents(labels: Sequence[Sequence[Label]], ordered: Sequence[bool]) -> tuple[list[str], Judgments]:
+    """The judged documents of queries, each once at its first place, and their judgments; from each query's labels.
+
+    A document has the highest of its grades. Labels of it that name no group are one group.
+    """
+    rows = [highest_grades((document, grade) for document, grade, _ in row) for row in labels]
+    starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    grades = np.array([grade for row in rows for grade in row.values()], dtype=np.int32)
+    judgments = Judgments(starts, grades, np.array(ordered, dtype=np.bool_))
+    if any(group is not None for row in labels for _, _, group in row):
+        numbered = []
+        for start, documents, row in zip(starts.tolist(), rows, labels, strict=False):
+            number = {document: start + place for place, document in enumerate(documents)}
+            numbered.append([(number[document], grade, group or (document,)) for document, grade, group in row])
+        judgments = replace(judgments, groups=Groups.of(numbered))
+    return [document for row in rows for document in row], judgments
 
 
 @dataclass(frozen=True, eq=False)

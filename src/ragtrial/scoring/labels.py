@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from ragtrial.config import load_config
@@ -101,7 +100,7 @@ def _left_out(
 
 def _query(part: QueryPart) -> Query:
     judgments = tuple(
-        Judgment(one.doc, one.relevance, None, tuple(Span(span.start, span.end) for span in one.spans))
+        Judgment(one.doc, one.relevance, None, tuple(Span(span.start, span.end) for span in one.spans), group=one.group)
         for one in part.relevant_docs
     )
     return Query(part.id, part.text, judgments, tuple(part.tags), part.ordered, cluster=part.cluster)
@@ -109,10 +108,12 @@ def _query(part: QueryPart) -> Query:
 
 def labels_of_qrels(qrels: Qrels, known: Mapping[str, Query]) -> PromptQueries:
     """Qrels as labels, with the texts of ``known`` queries."""
-    judged = list(map(Judgment, qrels.documents, qrels.judgments.grades.tolist()))
-    bounds = pairwise(qrels.judgments.starts.tolist())
+    documents, rows = list(qrels.documents), qrels.judgments.rows.tolist()
+    judged: list[list[Judgment]] = [[] for _ in qrels.queries]
+    for judgment, grade, group in qrels.judgments.labels():
+        judged[rows[judgment]].append(Judgment(documents[judgment], grade, group=group))
     queries = []
-    for name, (start, end), ordered in zip(qrels.queries, bounds, qrels.judgments.ordered.tolist(), strict=True):
+    for name, own, ordered in zip(qrels.queries, judged, qrels.judgments.ordered.tolist(), strict=True):
         query = known.get(name, Query(name, ""))
-        queries.append(Query(name, query.text, tuple(judged[start:end]), query.tags, ordered, cluster=query.cluster))
+        queries.append(Query(name, query.text, tuple(own), query.tags, ordered, cluster=query.cluster))
     return PromptQueries(tuple(queries))

@@ -86,7 +86,7 @@ def rescore(
         config_file = labels
     config = _config(report, overrides, metrics, None if config_file is None else load_config(config_file))
     chosen = choose_labels(report, labels)
-    choice, faults = choose_metrics(config, ordered=any(query.ordered for query in chosen.labels.queries))
+    choice, faults = choose_metrics(config, chosen.labels.queries)
     if faults:
         raise ConfigError(*(config.fault_at(where, message) for where, message in faults))
     check(config)

@@ -303,7 +303,9 @@ def _joined(parts: Sequence[Evaluation]) -> Evaluation:
 
 
 def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean]:
-    """The mean of each metric that an ideal run would have."""
+    """The mean of each metric that an ideal run would have; empty for labels in groups: no best order is known."""
+    if qrels.judgments.groups is not None:
+        return {}
     threshold, pooled = protocol.relevance_threshold, protocol.trec_compat
     nothing = retrieving(qrels.judgments, np.zeros(0, dtype=np.int64), threshold, pooled=pooled)
     known: dict[str, list[Evaluation]] = {str(metric): [] for metric in protocol.metrics}
@@ -318,7 +320,7 @@ def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean]:
 class Scoring:
     """Runs that were scored by the same qrels and the same rules; ``scoring[name]`` has the scores of a run.
 
-    ``attainable`` has the scores of an ideal run. ``given`` has the runs and qrels
+    ``attainable`` has the scores of an ideal run, and is empty for labels in groups. ``given`` has the runs and qrels
     themselves. ``compare`` takes it as a report.
     """
 

@@ -13,8 +13,8 @@ def run_table(scoring: Scoring, width: int) -> Table:
     ``n`` is the number of queries behind the first mean; a mean over another number shows its own in brackets.
     """
     names, runs = [str(metric) for metric in scoring.protocol.metrics], scoring.runs
-    best = [scoring.attainable[name] for name in names]
-    possible = [_number(mean.mean) for mean in best]
+    best = [scoring.attainable[name] for name in names if scoring.attainable]
+    possible = [_number(mean.mean) for mean in best] or ["-"] * len(names)
     rows = []
     for run in runs:
         n = run.scores[names[0]].n

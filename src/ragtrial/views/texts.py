@@ -22,11 +22,14 @@ _MOST_LINES = 10
 def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], width: int) -> str:
     """The labels of a query, its rankings, one setting after another, and the relevant documents that were not found.
 
+    Alternatives to a document that was found are not missing.
     Under unit: span what became of each relevant passage. Labelled passages in hits stand between >> and <<.
     """
     query = rankings[0].query
     lines = [f"query {name}: {query.text}" if query.text else f"query {name}"]
-    lines += [f"  label: grade {label.relevance}  {label.doc}" for label in query.relevant_docs if label.relevance]
+    for label in query.relevant_docs:
+        group = f"  (group: {label.group})" if label.group else ""
+        lines += [f"  label: grade {label.relevance}  {label.doc}{group}"] if label.relevance else []
     for ranking in rankings:
         value = ranking.evaluations[report.primary_metric]
         score = "not defined (no relevant documents)" if value is None else f"{value:.4f}"
@@ -41,7 +44,12 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
             lines += [_passage_text(label, passage) for label, passage in pairs if label.relevance > 0]
             continue
         found = {hit.doc for hit in ranking.hits}
-        missed = [label.doc for label in query.relevant_docs if label.relevance > 0 and label.doc not in found]
+        answered = {label.group for label in query.relevant_docs if label.group and label.doc in found}
+        missed = [
+            label.doc
+            for label in query.relevant_docs
+            if label.relevance > 0 and label.doc not in found and label.group not in answered
+        ]
         lines += [f"  not found: {', '.join(dict.fromkeys(missed))}"] if missed else []
     return "\n".join(lines)
 

@@ -58,7 +58,7 @@ TOP_LEVEL = (
 
 
 def test_the_default_metrics_are_those_of_the_page(root: Path) -> None:
-    choice, faults = choose_metrics(load_config(root / "configs" / "quickstart.yaml"), ordered=False)
+    choice, faults = choose_metrics(load_config(root / "configs" / "quickstart.yaml"))
     assert not faults
     assert str(choice.primary) == "ndcg@10"
     assert {str(metric) for metric in choice.metrics} == {
@@ -79,7 +79,7 @@ def test_the_name_of_a_model_on_the_hub_is_not_taken_for_a_path(name: str) -> No
 def test_the_default_cutoffs_are_those_that_every_setting_can_serve() -> None:
     """The lowest top_k decides, since all settings are scored by the same metrics."""
     text = with_("  dense: {kind: dense, top_k: 3}", "  a: {kind: dense, top_k: 20}\n  b: {kind: dense, top_k: 4}")
-    choice, faults = choose_metrics(load(text), ordered=False)
+    choice, faults = choose_metrics(load(text))
     assert not faults
     assert str(choice.primary) == "ndcg@4"
     assert {metric.k for metric in choice.metrics if metric.name == "recall"} == {1, 3}
@@ -88,7 +88,7 @@ def test_the_default_cutoffs_are_those_that_every_setting_can_serve() -> None:
 
 def test_a_metric_without_a_cutoff_is_cut_at_top_k_and_one_asked_for_twice_is_there_once() -> None:
     text = CONFIG + "evaluators: {order_aware: {k: [3], metrics: [RR, mrr@3, rr@3, rbp]}, primary_metric: NDCG}\n"
-    choice, faults = choose_metrics(load(text), ordered=False)
+    choice, faults = choose_metrics(load(text))
     assert not faults
     assert [str(metric) for metric in choice.metrics if metric.definition.family == "order_aware"] == [
         "rr@3", "ap@3", "rbp(p=0.8)@3"]  # fmt: skip

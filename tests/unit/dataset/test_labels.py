@@ -183,6 +183,11 @@ WRONG = {  # a query, with a mark before the place of its fault, and the fault
     '{"id": ¦"\\ud800", "text": "x", "relevant_docs": []}': "query id '\\ud800' has half of a surrogate pair.",
     ASIDE % '"tag": ¦"a"': "unknown key 'tag' in queries[0]. Did you mean 'tags'? Allowed here: id, text, "
     "relevant_docs, tags, cluster, ordered, phrasings, where, where_document.",
+    LABEL
+    % '¦{"doc": "a", "relevance": -1, "group": "g"}': f"{DOC}: a label with a grade below 0 says what must not be "
+    "found; it is in no group.",
+    '¦{"id": 1, "text": "x", "relevant_docs": [{"doc": "a", "group": 2}], "ordered": true}': "queries[0]: labels that "
+    "are ordered have no group; remove `ordered` or `group`.",
     ASIDE % '"tags": ¦"a"': "queries[0].tags is 'a'; it must be a list.",
     ASIDE % '"phrasings": ["y", ¦" "]': "queries[0].phrasings[1]: it is empty.",
     "¦" + ASIDE % '"phrasings": ["\\u00e9", "z", "e\\u0301 "]': "queries[0]: a phrasing repeats the text or a "
@@ -190,7 +195,7 @@ WRONG = {  # a query, with a mark before the place of its fault, and the fault
     ASIDE % '"where": ¦{}': "queries[0].where has 0 entries; it must have at least 1.",
     LABEL % '¦{"relevance": 1}': f"{DOC}.doc is missing; it is required.",
     LABEL % '{"doc": "a", "relevence": ¦1}': "unknown key 'relevence' in queries[0].relevant_docs[0]. Did you mean "
-    "'relevance'? Allowed here: doc, relevance, quote, start, end, text_hash.",
+    "'relevance'? Allowed here: doc, relevance, quote, start, end, text_hash, group.",
     LABEL % '{"doc": "a", "relevance": ¦2.5}': f"{DOC}.relevance is 2.5; {WHOLE_NUMBER}",
     LABEL % '{"doc": "a", "relevance": ¦null}': f"{DOC}.relevance is null; {WHOLE_NUMBER} Leave the "
     "key out for its default.",

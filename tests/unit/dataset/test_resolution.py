@@ -273,16 +273,21 @@ def test_a_judgment_gets_its_places_and_what_was_noticed(library: Library, case:
     assert again.labels == resolved.labels
 
 
-def test_a_passage_becomes_one_judgment_for_each_document_that_holds_it(library: Library) -> None:
-    passage = "The ring\nblinks red."
-    resolved = resolve(labels(Judgment(passage, 2), Judgment("RETURNS take", 1)), library, "content")
+def test_a_passage_in_several_documents_is_one_group_of_a_judgment_for_each(library: Library) -> None:
+    passage, group = "The ring\nblinks red.", "hub/reset.md 42-62"
+    wanted = labels(Judgment(passage, 2), Judgment("RETURNS take", 1))
+    resolved = resolve(wanted, library, "content")
     assert resolved.labels.queries[0].relevant_docs == (
-        Judgment(RESET, 2, passage, (Span(42, 62),)),
-        Judgment(LIGHTS, 2, passage, (Span(22, 42), Span(43, 63))),
+        Judgment(RESET, 2, passage, (Span(42, 62),), None, group),
+        Judgment(LIGHTS, 2, passage, (Span(22, 42), Span(43, 63)), None, group),
         Judgment(FAQ, 1, "RETURNS take", (Span(0, 12),)),
     )
+    assert resolved.labels.have_alternatives
+    for judgment, expected in ((Judgment(passage, group="mine"), {"mine"}), (Judgment(passage, -1), {None})):
+        (query,) = resolve(labels(judgment), library, "content").labels.queries
+        assert {one.group for one in query.relevant_docs} == expected
     message = (
-        "the passage 'The ring blinks red.' of query 'q1' is in 3 places of 2 documents; each counts as the answer."
+        "the passage 'The ring blinks red.' of query 'q1' is in 3 places of 2 documents; any one of them is the answer."
     )
     assert resolved.warnings == (ReportWarning("passage-twice", message),)
     assert resolved.resolutions == (
@@ -303,6 +308,13 @@ def test_different_grades_of_different_passages_are_kept(library: Library, case:
     assert [judgment.relevance for judgment in judgments] == [3, 1]
     both = PromptQueries((Query("q1", "x", (Judgment(FAQ, 3),)), Query("q2", "x", (Judgment(FAQ, 0),))))
     assert resolve(both, library, "id").labels == both
+
+
+def test_a_document_may_have_another_grade_in_each_group_but_not_one_below_0(library: Library) -> None:
+    known = [Judgment(FAQ, 2, group="a"), Judgment(FAQ, 1, group="b"), Judgment(FAQ, 3)]
+    assert resolve(labels(*known), library, "id").labels.queries[0].relevant_docs == tuple(known)
+    assert faults_of(labels(*known[:2], Judgment(FAQ, 1, group="a")), library) == [grades(1, 2)]
+    assert faults_of(labels(known[0], Judgment(FAQ, -1)), library) == [grades(-1, 2)]
 
 
 def test_equal_labels_are_one_and_are_noticed(library: Library) -> None:
@@ -361,7 +373,7 @@ def test_a_document_that_is_not_there_may_be_not_relevant(library: Library, matc
     (query,) = resolved.labels.queries
     assert [(judgment.doc, judgment.relevance) for judgment in query.relevant_docs] == [(FAQ, 2)]
     assert resolved.warnings == (
-        ReportWarning(
+        ReportWarning.of_verdict(
             "unknown-documents",
             "query 'q1' gives 'doc4' the grade 0, and it is not in the corpus; the label has no effect. "
             "query 'q1' gives 'doc5' the grade -1, and it is not in the corpus; the label has no effect.",

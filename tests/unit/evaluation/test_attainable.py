@@ -14,7 +14,7 @@ from ragtrial.evaluation.metrics import Metric, Scores
 from scenarios import OF_DOCUMENTS, Scenario, scores
 from strategies import labels, metric_called, rankings
 
-LOWER_IS_BETTER = {"unjudged", "rbp_residual"}
+LOWER_IS_BETTER = {"forbidden", "unjudged", "rbp_residual"}
 
 
 def of(metric: Metric, case: Scenario, threshold: int = 1, *, pooled: bool = False) -> Scores:

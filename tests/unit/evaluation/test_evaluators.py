@@ -47,8 +47,8 @@ def test_evaluations_stand_under_the_one_spelling_in_the_order_asked_for() -> No
 def test_a_query_for_which_nothing_was_retrieved_counts_as_zero(no_relevant: NoRelevant) -> None:
     graded = scenario(("a", "a"), ("", "a")).graded()
     for evaluation in evaluate(ALL, graded, no_relevant).values():
-        assert evaluation.mean.n == 2
-        assert evaluation.of(1) == {"rbp_residual": 1}.get(evaluation.metric.name, 0)
+        assert evaluation.mean.n == (0 if evaluation.metric.name == "forbidden" else 2)
+        assert evaluation.of(1) == {"rbp_residual": 1, "forbidden": None}.get(evaluation.metric.name, 0)
 
 
 def test_each_metric_has_the_n_of_its_own_needs() -> None:

@@ -18,8 +18,8 @@ from ragtrial.pipeline.reporting import tie_warnings
 from scenarios import OF_DOCUMENTS, Scenario, scenario, scores
 from strategies import DOCUMENTS, cutoffs, labels, metric_called
 
-UNORDERED = ("rbo", "infap")
-"""No order of equal scores is best for all: a hit counts by its place in the labels, or by all the others above it."""
+UNORDERED = ("rbo", "infap", "forbidden")
+"""No order of equal scores is known to be best: a hit counts by its place in the labels, by others, or against."""
 
 Transformation = Callable[[GradedRankings], GradedRankings]
 

@@ -128,6 +128,16 @@ def test_what_was_converted_converts_to_itself(convert: Conversions) -> None:
     assert convert.target.read_text() == once
 
 
+def test_answers_with_one_group_are_alternatives(convert: Conversions) -> None:
+    both = "question,doc,group\n?,hub/lights.md,a\n?,faq.txt,a\n"
+    assert [one.get("group") for one in convert.rows(both)[0]["relevant_docs"]] == ["a", "a"]
+    labels = [{"doc": "faq.txt", "group": 1}, {"doc": "hub/lights.md", "group": 1}]
+    own = {"queries": [{"id": "a", "text": "?", "relevant_docs": labels}]}
+    assert [one["group"] for one in convert.rows(own)[0]["relevant_docs"]] == ["1", "1"]
+    (query,) = load_prompt_queries(convert.target).queries
+    assert {one.group for one in query.relevant_docs} == {"1"}
+
+
 # LlamaIndex
 
 
@@ -158,7 +168,7 @@ def test_haystacks_meta_decides_between_documents_that_have_the_same_text(conver
         return [{"question": "?", "ground_truth_documents": [Document(content=BOTH, meta=meta).to_dict()]}]
 
     assert convert.rows(rows({"file_path": "/data/faq.txt"})) == only("q1", "?", label("faq.txt", BOTH))
-    both = only("q1", "?", label("faq.txt", BOTH), label("hub/lights.md", BOTH))
+    both = only("q1", "?", *({**label(doc, BOTH), "group": "faq.txt 69-89"} for doc in ("faq.txt", "hub/lights.md")))
     assert convert.rows(rows({})) == both
     assert convert.rows(rows({"file_path": "unknown.md"})) == both
 

@@ -129,6 +129,8 @@ def test_a_budget_is_counted_in_the_tokens_that_were_counted(tmp_path: Path, min
     budget = again.settings[0].budget
     assert budget is not None
     assert budget.hits > 20
+    without = rescore(run, overrides=["evaluators.budget=null"], config_file=made.file)
+    assert without.settings[0].budget is None
 
 
 def test_nothing_is_embedded_or_retrieved_and_no_document_is_read_where_labels_have_no_passages(tmp_path: Path) -> None:

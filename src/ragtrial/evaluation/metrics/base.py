@@ -53,7 +53,9 @@ def ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any] | np.float6
 
 
 Family = Literal["order_unaware", "order_aware", "graded"]
-Needs = Literal["relevant", "gain", "order"]
+Needs = Literal["relevant", "gain", "order", "forbidden"]
+LabelKind = Literal["order", "groups", "forbidden"]
+"""What labels may have: an order, groups, grades below 0."""
 Cut = Literal["required", "optional", "none"]
 Preference = Literal["relevant", "gain", "judged", "unjudged"]
 Value = float | int | str | bool
@@ -102,6 +104,7 @@ DEFINED_FOR: Mapping[Needs, str] = {
     "relevant": "queries with at least one relevant document",
     "gain": "queries with at least one document of a grade above 0",
     "order": "queries whose labels are an order, with at least one relevant document",
+    "forbidden": "queries with at least one document of a grade below 0",
 }
 """The queries that a metric is defined for, in words."""
 
@@ -130,9 +133,10 @@ class Definition:
     """The definition of a metric, in words that appear next to the numbers.
 
     ``needs`` states for which queries it is defined: queries with a relevant document, with a judged gain above 0, with
-    or with relevant documents whose labels are an order. ``cut`` states if it has a cutoff. ``highest`` is its maximum
-    for any query, None if that depends on the query. ``better`` is the direction, which sorting, verdicts and gates
-    follow. If ``gains``, a gain may be given for each grade. ``aliases`` are other names for the same number.
+    relevant documents whose labels are an order, or with a grade below 0. ``cut`` states if it has a cutoff.
+    ``highest`` is its maximum for any query, None if that depends on the query. ``better`` is the direction, which
+    sorting, verdicts and gates follow. If ``gains``, a gain may be given for each grade. ``aliases`` are other names
+    for the same number.
 
     ``spans`` is the formula if passages are found in chunks, empty if the metric is not defined for that; ``documents``
     is true if it is defined for documents. ``of_chunks`` metrics describe the chunks, independently of rankings.
@@ -142,10 +146,10 @@ class Definition:
     ranking, if they differ; without either they are the relevant ones. ``structure`` describes a value that is a sum
     over hits, from which the share of each hit follows; None for any other value.
 
-    A run computes a ``standard`` metric by default (a metric that needs an order if labels are an order).
-    ``divides_by_k`` leaves it out if rankings end elsewhere than at k. ``columns`` is its position among the metrics of
-    a table, per unit, lower positions first; narrow tables leave out the last columns, and all tables leave out the
-    other metrics.
+    A run computes a ``standard`` metric by default; one that names a kind of ``labels``, if there are any. Metrics
+    without ``alternatives`` are not defined if a group of labels has several members. ``divides_by_k`` leaves it out if
+    rankings end elsewhere than at k. ``columns`` is its position among the metrics of a table, per unit, lower
+    positions first; narrow tables leave out the last columns, and all tables leave out the other metrics.
 
     The rest is for its card: ``gain`` and ``denominator`` of the formula, edge cases (``edges``), and the names of the
     same number in other tools. ``elsewhere`` maps a tool to its spelling, ``uncut`` to its spelling without a cutoff,
@@ -172,6 +176,8 @@ class Definition:
     ideal: Preference | None = None
     structure: Structure | None = None
     standard: bool = False
+    labels: LabelKind | None = None
+    alternatives: bool = True
     divides_by_k: bool = False
     columns: Mapping[Unit, int] = field(default_factory=dict)
     gain: str = "1 for a relevant hit, else 0"
@@ -192,8 +198,12 @@ class Definition:
 
     def eligible(self, graded: GradedRankings) -> Bools:
         """For which queries the metric is defined, shape (queries,)."""
+        judgments = graded.judgments
         if self.needs == "gain":
-            return np.asarray(graded.judgments.best > 0)
+            return np.asarray(judgments.best > 0)
+        if self.needs == "forbidden":
+            unwanted = judgments.rows[(judgments.grades < 0) & (not graded.pooled)]
+            return np.bincount(unwanted, minlength=len(graded)) > 0
         defined = np.asarray(graded.relevant_counts > 0) & self.is_known(graded)
         return defined & graded.judgments.ordered if self.needs == "order" else defined
 
@@ -236,6 +246,11 @@ class Formulas:
 
     def __init__(self, graded: GradedRankings) -> None:
         self._graded = graded
+
+    @property
+    def _groups(self) -> GradedRankings:
+        """The rankings in which groups are found instead of documents or passages."""
+        return self._graded.of_groups
 
 
 @dataclass(frozen=True)
@@ -289,9 +304,10 @@ class Metric:
     def seen(self, graded: GradedRankings) -> GradedRankings:
         """The rankings for this metric: with its threshold, and without unjudged hits if it drops them.
 
-        Raises MetricError as ``check_unit`` does.
+        Raises MetricError as ``check_unit`` and ``check_groups`` do.
         """
         self.check_unit(graded.unit)
+        self.check_groups(has_groups=graded.judgments.groups is not None)
         seen = graded.at_threshold(self.threshold(graded.threshold))
         return seen.condensed if dict(self.parameters).get("judged_only") else seen
 
@@ -333,6 +349,14 @@ class Metric:
             known = [name for name, one in METRICS.members() if one.has_unit(unit)]
             what = "passages in chunks (unit: span)" if unit == "span" else "documents (unit: document)"
             raise MetricError(f"{self} is not defined where {what} are found. Those that are: {', '.join(known)}.")
+
+    def check_groups(self, *, has_groups: bool) -> None:
+        """Raise MetricError if the metric is not defined for labels whose groups have several members."""
+        if has_groups and not self.definition.alternatives:
+            raise MetricError(
+                f"{self} is not defined for labels that are alternatives (`group`, or a passage that is in several "
+                "documents). Use ndcg, ap, recall or complete, which count each group once."
+            )
 
     def __str__(self) -> str:
         gains = [f"{grade}={_plain(gain)}" for grade, gain in self.gains]

@@ -60,8 +60,8 @@ class GradedMetrics(Formulas):
         MetricError for grades too high for 2^grade. Source: Jarvelin & Kekalainen 2002; the discount is log2(rank + 1),
         as in trec_eval.
         """
-        graded = self._graded
-        worth = self._worth(graded.grades, gain, gains)
+        graded = self._groups
+        worth = graded.rises(self._worth(graded.grades, gain, gains))
         positions = graded.positions(worth > 0)
         return graded.total(worth * discount(positions), graded.within(k, positions))
 
@@ -111,7 +111,7 @@ class GradedMetrics(Formulas):
         "sum over the first k hits of (probability to be content with the hit and none above) / rank",
         "Chapelle, Metzler, Zhang & Grinspan 2009, Expected Reciprocal Rank for Graded Relevance, CIKM",
         parameters={"max": MetricParameter(4, low=1, high=100, whole=True, always=True)}, cut="optional",
-        prefers="gain",
+        prefers="gain", alternatives=False,
         gain="the probability (2^grade - 1) / 2^max that a hit contents the reader; below 0 and unjudged: 0",
         edges=(
             "max is the highest grade of the scale, not of the query; a grade above it is an error",
@@ -183,9 +183,11 @@ class GradedMetrics(Formulas):
         return gains_of(grades, gains or {}, exponential=gain == "exp")
 
     def _ideal(self, k: int | None, gain: Gain, gains: Mapping[int, float] | None) -> Scores:
-        judgments = self._graded.judgments
+        judgments, groups = self._groups.judgments, self._graded.judgments.groups
         worth = self._worth(judgments.descending, gain, gains)
-        if gains:  # which may be in another order
+        if groups is not None:
+            worth = groups.highest(self._worth(groups.grades, gain, gains))
+        if gains or groups is not None:  # which may be in another order
             worth = worth[np.lexsort((-worth, judgments.rows))]
         ranks = np.arange(len(judgments.rows)) - judgments.starts[:-1][judgments.rows] + 1
         terms = worth * discount(ranks)

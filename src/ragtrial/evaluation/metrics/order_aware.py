@@ -82,7 +82,7 @@ class OrderAwareMetrics(base.Formulas):
 
         Relevant documents beyond ``k`` count as not found, so with R > k even a perfect ranking is below 1.
         """
-        return ratio(self._precisions(k), self._graded.relevant_counts)
+        return ratio(self._precisions(k), self._groups.relevant_counts)
 
     @metric(
         "order_aware", "relevant", "sum over relevant hits in the first k of precision at their rank, / min(k, R)",
@@ -94,7 +94,7 @@ class OrderAwareMetrics(base.Formulas):
     )  # fmt: skip
     def capped_ap(self, k: int) -> Scores:
         """Average precision of the first ``k`` hits over as many as ``k`` can hold, 1 for every perfect ranking."""
-        return ratio(self._precisions(k), np.minimum(self._graded.relevant_counts, k))
+        return ratio(self._precisions(k), np.minimum(self._groups.relevant_counts, k))
 
     @metric(
         "order_aware", "relevant", "relevant hits in the first R / R, the relevant documents of the query", _BUCKLEY,
@@ -106,7 +106,7 @@ class OrderAwareMetrics(base.Formulas):
     )  # fmt: skip
     def r_precision(self) -> Scores:
         """Precision of the first R hits, for R relevant documents; trec_eval's Rprec."""
-        graded = self._graded
+        graded = self._groups
         early = graded.relevant & (graded.ranks <= graded.relevant_counts[graded.rows])
         return ratio(graded.count(early), graded.relevant_counts)
 
@@ -128,7 +128,7 @@ class OrderAwareMetrics(base.Formulas):
 
         Source: Moffat & Zobel 2008, equation 4.
         """
-        graded = self._graded
+        graded = self._groups
         positions = graded.positions(graded.relevant)
         counted = graded.relevant & graded.within(k, positions)
         return np.minimum((1 - p) * graded.total(p ** (positions - 1.0), counted), 1.0)
@@ -166,7 +166,8 @@ class OrderAwareMetrics(base.Formulas):
         "Webber, Moffat & Zobel 2010, ACM TOIS 28(4); normalised as in Clarke, Vtyurina & Smucker 2021, ACM TOIS 39(4)",
         parameters={"p": base.MetricParameter(0.9, 0, 1, always=True)},
         spans="rank-biased overlap of the first k positions with the ordered labels, / the best attainable at k",
-        standard=True, columns={"document": 7}, ideal="relevant",  # where a hit belongs depends on all the others
+        standard=True, labels="order", columns={"document": 7},
+        ideal="relevant",  # where a hit belongs depends on all the others
         gain="the agreement of the first hits and the first labels, at each depth",
         denominator="what the labels in their own order would get",
         edges=("only for queries whose labels are an order", "the order of the labels counts, not their grades"),
@@ -196,7 +197,7 @@ class OrderAwareMetrics(base.Formulas):
         "order_aware", "relevant",
         "1/R x sum over relevant hits of 1 - min(judged non-relevant hits above, R) / min(N, R)",
         "Buckley & Voorhees 2004, Retrieval Evaluation with Incomplete Information, SIGIR; as in trec_eval",
-        cut="none", condensable=False,
+        cut="none", condensable=False, alternatives=False,
         prefers="relevant",
         denominator="R, the relevant documents; N are those judged not relevant, retrieved or not",
         edges=(
@@ -223,7 +224,7 @@ class OrderAwareMetrics(base.Formulas):
     @metric(
         "order_aware", "relevant", "sum over relevant hits of the precision expected at their rank, / R",
         "Yilmaz & Aslam 2006, Estimating Average Precision with Incomplete and Imperfect Judgments, CIKM",
-        cut="none",
+        cut="none", alternatives=False,
         ideal="relevant",  # pooled hits above help a relevant hit, judged hits harm it
         denominator="R, the relevant documents",
         edges=(
@@ -250,6 +251,6 @@ class OrderAwareMetrics(base.Formulas):
 
     def _precisions(self, k: int | None) -> Scores:
         """The sum of the precision at each relevant hit among the first ``k``, shape (queries,)."""
-        graded = self._graded
+        graded = self._groups
         precisions = graded.relevant_so_far / graded.positions(graded.relevant)
         return graded.total(precisions, graded.relevant & graded.within(k))

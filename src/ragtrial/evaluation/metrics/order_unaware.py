@@ -59,7 +59,7 @@ class OrderUnawareMetrics(CharacterMetrics):
 
         Source: Manning, Raghavan & Schuetze 2008, section 8.4.
         """
-        return ratio(self._found(k), self._graded.relevant_counts)
+        return ratio(self._found(k), self._groups.relevant_counts)
 
     @metric(
         "order_unaware", "relevant", "relevant hits in the first k / min(k, R)",
@@ -76,7 +76,7 @@ class OrderUnawareMetrics(CharacterMetrics):
 
         Precision while k <= R, recall from there on. Source: Thakur et al. 2021, BEIR.
         """
-        return ratio(self._found(k), np.minimum(self._graded.relevant_counts, k))
+        return ratio(self._found(k), np.minimum(self._groups.relevant_counts, k))
 
     @metric(
         "order_unaware", "relevant", "2 x precision@k x recall@k / (precision@k + recall@k)",
@@ -99,6 +99,31 @@ class OrderUnawareMetrics(CharacterMetrics):
         return ratio(product, total)
 
     @metric(
+        "order_unaware", "relevant", "1 if all R relevant documents are among the first k hits, else 0",
+        "recall@k = 1, as the questions of several hops need it (Yang et al. 2018, HotpotQA, EMNLP)",
+        spans="1 if all relevant passages are found in the first k chunks, else 0",
+        prefers="relevant", standard=True, labels="groups",
+        gain="1 for a relevant group of labels with a member in the first k, else 0",
+        edges=("with R > k even a perfect ranking scores 0", "alternatives (one group of labels) are needed once"),
+    )  # fmt: skip
+    def complete(self, k: int) -> Scores:
+        """1 where each group of relevant labels has a member among the first ``k`` hits, else 0."""
+        needed = self._groups.relevant_counts
+        return np.asarray((self._found(k) == needed) & (needed > 0), dtype=np.float64)
+
+    @metric(
+        "order_unaware", "forbidden", "1 if any of the first k hits has a grade below 0, else 0",
+        "labels that say what must not be found: superseded, or of another tenant", condensable=False,
+        spans="1 if any of the first k chunks overlaps a passage with a grade below 0, else 0",
+        better="lower", standard=True, labels="forbidden",
+        gain="1 for a hit with a grade below 0, else 0",
+        edges=("under trec_compat a grade below 0 means that nobody judged, and no query counts",),
+    )  # fmt: skip
+    def forbidden(self, k: int) -> Scores:
+        """1 where any of the first ``k`` hits has a grade below 0, else 0; lower is better."""
+        return np.minimum(self._graded.forbidden_units(k), 1.0)
+
+    @metric(
         "order_unaware", "relevant", "1 if any of the first k hits is relevant, else 0",
         "trec_eval, success_k", aliases=("hit", "success", "accuracy"),
         spans="1 if any relevant passage is found in the first k chunks, else 0",
@@ -114,5 +139,5 @@ class OrderUnawareMetrics(CharacterMetrics):
         return np.minimum(self._found(k), 1.0)
 
     def _found(self, k: int | None) -> Counts:
-        """Relevant documents among the first ``k`` hits, shape (queries,)."""
-        return self._graded.count(self._graded.relevant & self._graded.within(k))
+        """Relevant groups with a member among the first ``k`` hits, shape (queries,)."""
+        return self._groups.count(self._groups.relevant & self._groups.within(k))

@@ -255,7 +255,8 @@ class ImportedAnswer:
     text has the hash ``text_hash``. ``doc`` is the file's name for the document, or empty; without ``doc_is_known`` it
     only helps to choose among places. With ``may_be_passage``,
     ``doc`` is a name or a passage. ``start`` is the first character of the passage in the document or in ``context``,
-    the paragraph around the passage. ``note`` explains a choice of the importer.
+    the paragraph around the passage. Answers to a question with one ``group`` are alternatives. ``note`` explains a
+    choice of the importer.
     """
 
     where: FieldPath
@@ -268,6 +269,7 @@ class ImportedAnswer:
     context: str = ""
     may_be_passage: bool = False
     doc_is_known: bool = True
+    group: str = ""
     note: str = ""
 
 

@@ -41,7 +41,7 @@ HOWS: Mapping[How, str] = {
     "markup": "without Markdown signs",
     "title": "without its first line, which is the document's title",
     "moved": "not where the file says: another character, another document",
-    "several": "in several places, each of which counts as the answer",
+    "several": "in several places, any of which is the answer",
     "fuzzy": "similar text, with its score",
     "lost": "not found",
 }
@@ -282,15 +282,25 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
 def _query_row(question: ImportedQuestion, labels: list[dict[str, Any]]) -> dict[str, Any]:
     optional = {"tags": [normalised(tag) for tag in question.tags], **(question.more or {})}
     given = {key: value for key, value in optional.items() if value}
+    if given.get("ordered"):  # an order has no alternatives
+        labels = [{key: value for key, value in label.items() if key != "group"} for label in labels]
     return {"id": question.id, "text": normalised(question.text), "relevant_docs": labels, **given}
 
 
 def _rows(label: PlacedLabel, library: Library) -> Iterator[dict[str, Any]]:
-    """A row for each document, with its characters unless several places of the document are the answer."""
+    """A row for each document, with its characters unless several places of the document are the answer.
+
+    Several documents are alternatives, unless they must not be found.
+    """
+    group = label.answer.group
+    if not group and len({spot.document for spot in label.places}) > 1 and label.answer.relevance >= 0:
+        first = label.places[0]
+        group = f"{library.ids[first.document]} {first.span.start}-{first.span.end}"
+    alternatives = {"group": group} if group else {}
     if label.document is not None:
-        yield {"doc": library.ids[label.document], "relevance": label.answer.relevance}
+        yield {"doc": library.ids[label.document], "relevance": label.answer.relevance, **alternatives}
     for document, spot in sorted({spot.document: spot for spot in reversed(label.places)}.items()):
-        row: dict[str, Any] = {"doc": library.ids[document], "relevance": label.answer.relevance}
+        row: dict[str, Any] = {"doc": library.ids[document], "relevance": label.answer.relevance, **alternatives}
         if label.is_one:
             text, (start, end) = library.text(document), (spot.span.start, spot.span.end)
             yield row | {"quote": text[start:end], "start": start, "end": end, "text_hash": text_hash(text)}
@@ -299,14 +309,16 @@ def _rows(label: PlacedLabel, library: Library) -> Iterator[dict[str, Any]]:
 
 
 def _is_same(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(row.get(key) == other.get(key) for key in ("doc", "quote", "start"))
+    return all(row.get(key) == other.get(key) for key in ("doc", "quote", "start", "group"))
 
 
 def _conflict(query: str, row: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> str:
     """A sentence about another grade for the same place; empty without one."""
     for other in known:
         same = _is_same(row, other)
-        meets = row["doc"] == other["doc"] and (same or "quote" not in other or "quote" not in row)
+        meets = (row["doc"], row.get("group")) == (other["doc"], other.get("group")) and (
+            same or "quote" not in other or "quote" not in row
+        )
         if meets and other["relevance"] != row["relevance"]:
             what = "that passage of it" if same and "quote" in row else "it, as a whole or a passage of it,"
             return (

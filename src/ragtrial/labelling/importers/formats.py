@@ -64,7 +64,8 @@ def read_own(content: Content) -> list[ImportedQuestion]:
 
 
 def _own_answer(where: FieldPath, label: LabelRow) -> ImportedAnswer:
-    answer = ImportedAnswer(where, label.quote or "", str(label.doc), label.relevance, label.start)
+    group = "" if label.group is None else str(label.group)
+    answer = ImportedAnswer(where, label.quote or "", str(label.doc), label.relevance, label.start, group=group)
     if label.quote:
         return answer
     text_hash = label.text_hash or ""
@@ -249,6 +250,7 @@ class _Row(Foreign):
     doc: base.Name = Field("", validation_alias=AliasChoices(*_DOCUMENTS))
     corpus_id: base.Name = ""
     relevance: base.Grade = 1
+    group: base.Name = ""
     start: base.Number | None = None
     tags: Annotated[list[str], BeforeValidator(_tags)] = Field(default=[])
     cluster: base.Name = ""
@@ -282,13 +284,14 @@ def _of_rows(content: Content, *under: str) -> list[ImportedQuestion]:
 def _answers(content: Content, where: FieldPath, row: _Row) -> tuple[ImportedAnswer, ...]:
     doc = row.doc or row.corpus_id
     if row.passages:
-        return tuple(_passage_answer(where, passage, doc, row.relevance) for passage in row.passages)
+        answers = (_passage_answer(where, passage, doc, row.relevance) for passage in row.passages)
+        return tuple(replace(answer, group=row.group) for answer in answers)
     if UNANSWERABLE in row.all_tags:
         return ()
     texts = _texts(content, where, row.model_extra or {})
     start = row.start if len(texts) == 1 else None
     texts = texts or ([""] if doc else [])
-    return tuple(ImportedAnswer(where, text, doc, row.relevance, start) for text in texts)
+    return tuple(ImportedAnswer(where, text, doc, row.relevance, start, group=row.group) for text in texts)
 
 
 def _passage_answer(where: FieldPath, passage: _Passage, doc: str = "", relevance: int = 1) -> ImportedAnswer:

@@ -6,9 +6,9 @@ has texts instead of ids: its documents are the texts themselves (``contexts``),
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field, RootModel, StrictInt, StrictStr, model_validator
 
@@ -17,10 +17,13 @@ from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import RunFileError
 from ragtrial.options import validate
-from ragtrial.records import ExperimentResults, Hit, PromptQueries, Query, QueryResult, highest_grades
+from ragtrial.records import ExperimentResults, Hit, PromptQueries, Query, QueryResult
 from ragtrial.runs.formats.rows import distinct, json_lines, number_problem, ranked_run
-from ragtrial.runs.qrels import Qrels, Run
+from ragtrial.runs.qrels import Label, PackedIds, Qrels, Run, judged_documents
 from ragtrial.runs.streams import Source, name_of, stem_of, text_of
+
+if TYPE_CHECKING:
+    from ragtrial.report.schema import QueryPart
 
 
 def qrels_of_labels(labels: PromptQueries) -> Qrels:
@@ -31,9 +34,13 @@ def qrels_of_labels(labels: PromptQueries) -> Qrels:
     rows = []
     for query in labels.queries:
         spelled = spellings(query)
-        grades = highest_grades((spelled[normalised(one.doc)], one.relevance) for one in query.relevant_docs)
-        rows.append((query.id, list(grades.items()), query.ordered))
-    return replace(Qrels.of(rows), labels=labels)
+        rows.append([(spelled[normalised(one.doc)], one.relevance, one.group) for one in query.relevant_docs])
+    return replace(_qrels(labels.queries, rows), labels=labels)
+
+
+def _qrels(queries: Sequence[Query | QueryPart], labels: Sequence[Sequence[Label]]) -> Qrels:
+    documents, judgments = judged_documents(labels, [query.ordered for query in queries])
+    return Qrels(tuple(query.id for query in queries), PackedIds.of(documents), judgments)
 
 
 def spellings(query: Query) -> dict[str, str]:
@@ -45,10 +52,8 @@ def report_qrels(reference: Source, directory: Source) -> Qrels:
     """The labels that a report was scored by. Raises ReportError where there is no report."""
     from ragtrial.report.model import load_report
 
-    return Qrels.of(
-        (query.id, list(highest_grades((one.doc, one.relevance) for one in query.relevant_docs).items()), query.ordered)
-        for query in load_report(reference, directory).queries
-    )
+    queries = load_report(reference, directory).queries
+    return _qrels(queries, [[(one.doc, one.relevance, one.group) for one in query.relevant_docs] for query in queries])
 
 
 def report_runs(reference: Source, directory: Source, faults: Faults) -> list[Run]:

@@ -327,7 +327,8 @@ def reasons_block(contest: ComparisonInput, hits: FoundHits, deep: Sequence[Deep
     ``adds_below`` has the gains of hits in ``deep``. ``others`` are relevant documents, or chunks, that a part of the
     setting found and the setting did not.
     """
-    why = why_no_shares(contest.primary, contest.report.unit)
+    has_groups = any(one.group is not None for query in contest.queries for one in query.relevant_docs)
+    why = why_no_shares(contest.primary, contest.report.unit, has_groups=has_groups)
     gains = None if why else [gain_share(contest.primary, query, contest.report) for query in contest.queries]
     wanted = list(_relevant(contest, hits))
     settings = []
