@@ -58,7 +58,6 @@ class Kill:
     equal: bool = False
     clean: bool = False
     intact: bool = False
-    unreachable: int = 0
     failures: list[str] = field(default_factory=list)
 
 
@@ -260,7 +259,6 @@ def kill(control: Control, number: int, stage: str, after: float, folder: Path) 
     equal = [f"{len(new)} new reports"] if len(new) != 1 else []
     for report in new:
         equal += comparison_faults(report_of(report), control.report)
-        made.unreachable += sum((one["audit"] or {}).get("unreachable") or 0 for one in report_of(report)["settings"])
     vectors = next(one["health"]["vectors"] for one in control.report["settings"] if one["name"] == "approximate")
     equal += apart(partial(index_faults, folder, vectors))
     made.equal = not equal
@@ -364,8 +362,6 @@ def main() -> int:
                 break
             missed += 1
     print(f"\n{table(kills, control.seconds)}\n\n{MEANING}\n")
-    unreached = [one.unreachable for one in kills if one.unreachable]
-    print(f"{len(unreached)} indexes have vectors that no search reaches, {sum(unreached)} in all (builds differ)")
     print(f"{len(kills)} kills in {time.monotonic() - start:.0f} s, seed {options.seed}; {missed} came too late")
     if options.json:
         rows = {"seconds": control.seconds, "kills": [asdict(one) for one in kills], "missed": missed}

@@ -186,13 +186,11 @@ def measure(options: argparse.Namespace, store: Store, folder: Path) -> None:
     index = store.open(vectors, index_folder)
     with step("search the index"):
         found = index.search(queries, options.depth)
-    with step("audit: unreachable vectors"):
-        unreachable = index.unreachable()
     index.close()
     size = sum(one.stat().st_size for one in index_folder.rglob("*") if one.is_file())
     print(f"disk: vectors {path.stat().st_size // MIB:,} MiB, index {size // MIB:,} MiB")
     share = np.mean([np.isin(row, best).mean() for row, best in zip(found.codes, exact.codes, strict=True)])
-    print(f"overlap of the index with exact search {share:.3f}, unreachable {unreachable:,}")
+    print(f"overlap of the index with exact search {share:.3f}")
 
 
 def main() -> None:

@@ -33,13 +33,3 @@ def one_probe(folder: Path) -> Seen:
     share = recall(index.search(QUERIES, 10)[1].tolist(), QUERIES, ROWS)
     said = said_by_a_run(folder, {"store": {"kind": "faiss", "space": "l2", "factory": "IVF128,Flat"}})
     return Seen(share < 0.9, f"recall {share:.3f} at the default nprobe of {index.nprobe}", said)
-
-
-@fault("faiss", "unreachable: one:")
-def lost_nodes(folder: Path) -> Seen:
-    """A graph with few links has vectors that no search finds."""
-    index = built("HNSW2")
-    index.hnsw.efSearch = len(ROWS)
-    lost = len(ROWS) - len({int(one) for one in index.search(QUERIES, len(ROWS))[1].ravel() if one >= 0})
-    said = said_by_a_run(folder, {"store": {"kind": "faiss", "space": "l2", "factory": "HNSW2"}})
-    return Seen(lost > 0, f"{lost:,} of {len(ROWS):,} vectors are in no listing of all", said)

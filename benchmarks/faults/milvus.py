@@ -174,23 +174,6 @@ def few_probes(folder: Path) -> Seen:
     )
 
 
-@fault("milvus", "unreachable: one:")
-def unreachable(folder: Path) -> Seen:
-    """Some rows are found by no search."""
-    index = {"kind": "hnsw", "m": 2, "ef_construction": 1, "ef_search": 64}
-    with milvus(folder, index=index) as (engine, client):
-        engine.fill("c", vectors_of(ROWS), 1_000, lambda _: None)
-        listed = {one for hits in found(client, depth=len(ROWS), ef=32_768) for one in hits}
-        if len(listed) == len(ROWS):
-            raise NotHereError("this server loses none")
-        store = {"kind": "milvus", "space": "l2", "url": engine.store.url, "index": index}
-        said = said_by_a_run(folder, {"store": store})
-    missing = len(ROWS) - len(listed)
-    return Seen(
-        missing > 0, f"{missing:,} of {len(ROWS):,} rows are in no listing of all, though they are stored", said
-    )
-
-
 @fault("milvus", "without an index")
 def small_segment(folder: Path) -> Seen:
     """A segment of fewer than 1,024 rows is scanned (servers alone)."""

@@ -20,20 +20,20 @@ STORE = '''
 
 from typing import ClassVar, Literal
 
-from ragtrial.engines.base import STORES, Store
+from ragtrial.engines.base import STORES, IndexUse, Store
 from ragtrial.engines.exact import ExactIndex
 
 
 class _Lossy(ExactIndex):
-    def unreachable(self):
-        return 1
+    def use(self):
+        return IndexUse(is_used=False, evidence="The shelf is bare.")
 
 
 @STORES.register("shelf")
 class Shelf(Store):
     """Vectors on a shelf."""
 
-    advice_for_unreachable: ClassVar[str] = "Dust the shelf."
+    advice_for_unused: ClassVar[str] = "Dust the shelf."
 
     kind: Literal["shelf"] = "shelf"
     """Vectors on a shelf."""
@@ -293,7 +293,7 @@ def test_a_run_reports_it_with_its_own_warnings_and_advice(said: Mapping[str, An
     }  # fmt: skip
     messages = {one["code"]: one["message"] for one in report["warnings"]}
     assert messages["heedless"] == "first: nobody looked at the questions."
-    assert messages["unreachable"].endswith("Dust the shelf.")
+    assert messages["index-not-used"].endswith("Dust the shelf.")
 
 
 def test_a_run_has_an_executor_embed_the_chunks(said: Mapping[str, Any]) -> None:

@@ -78,7 +78,7 @@ QUERIES: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-STAGES = ("documents", "chunks", "lengths", "embeddings", "indexes", "rankings", "latency", "reach")
+STAGES = ("documents", "chunks", "lengths", "embeddings", "indexes", "rankings", "latency", "use")
 """Every kind of stage; the last two are made when latency is measured, and for indexes that are not exact."""
 
 

@@ -122,7 +122,7 @@ def test_a_damaged_file_of_any_stage_is_made_again_and_that_is_said(
 
 
 def test_rankings_of_an_index_that_was_made_again_meanwhile_are_those_of_the_new_one(experiment: Experiment) -> None:
-    for kind in ("rankings", "reach", "latency", "shares"):
+    for kind in ("rankings", "use", "latency", "shares"):
         shutil.rmtree(experiment.workspace / kind)
     overwrite(next(path for path in files_of(experiment, "indexes") if path.name == "data_level0.bin"))
     first = run(experiment)

@@ -70,7 +70,7 @@ def test_every_stage_is_listed_with_its_size_its_last_use_and_its_experiment(exp
     kinds = sorted(entry.kind for entry in entries)
     assert kinds == sorted(
         [
-            *("documents", "chunks", "lengths", "embeddings", "vectors", "rankings", "rankings", "reach", "shares"),
+            *("documents", "chunks", "lengths", "embeddings", "vectors", "rankings", "rankings", "use", "shares"),
             *("indexes", "indexes"),  # of Chroma, and the exact one that it is compared with
         ]
     )
@@ -131,7 +131,7 @@ def test_what_two_experiments_use_stays_when_one_of_them_goes(experiment: Experi
 def test_all_conditions_must_hold_and_a_dry_run_removes_nothing(experiment: Experiment) -> None:
     age(experiment, 40)
     run(experiment, "chunker.size=60")
-    mine = {"chunks", "lengths", "embeddings", "indexes", "rankings", "reach", "shares"}
+    mine = {"chunks", "lengths", "embeddings", "indexes", "rankings", "use", "shares"}
     assert {entry.kind for entry in pruned(experiment, older_than=30 * DAY, dry=True)} == mine
     for conditions in ({"older_than": 50 * DAY}, {"unused": True, "experiment": "pantry"}):
         assert pruned(experiment, **conditions) == []

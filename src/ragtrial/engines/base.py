@@ -44,11 +44,6 @@ Space = Literal["cosine", "ip", "l2"]
 SECRETS = frozenset({"api_key", "headers", "password", "token"})
 """The options of all engines that identify a user to a server: no fingerprint and no file has them."""
 
-_QUERY_BATCH = 256
-_OWN_NEIGHBOURS = 1_000
-"""Hits of a search for a stored vector itself: it must be among them, unless as many others equal it."""
-
-
 _SAFE_LENGTHS = (1e-15, 1e15)
 
 
@@ -114,10 +109,6 @@ class Index(ABC):
         Raises StoreError.
         """
 
-    def unreachable(self) -> int:
-        """How many units no search can return. Raises StoreError."""
-        return count_unreachable(self.search, self.vectors.matrix)
-
     @abstractmethod
     def use(self) -> IndexUse:
         """The use of the index, on the engine's own evidence. Raises StoreError."""
@@ -135,9 +126,6 @@ class Store(Options):
 
     advice_for_low_recall: ClassVar[str] = "Set store.kind: exact."
     """The next step where searches miss near vectors."""
-
-    advice_for_unreachable: ClassVar[str] = "Set store.kind: exact."
-    """The next step where no search can return some of the vectors."""
 
     advice_for_unused: ClassVar[str] = "Set store.kind: exact, which is what is measured."
     """The next step where the engine does not use its index."""
@@ -218,20 +206,6 @@ def ranked(
 
     in_batches(search, len(queries) if depth else 0, size, at_once)
     return rankings
-
-
-def count_unreachable(search: Callable[[Floats, int], Rankings], matrix: Floats) -> int:
-    """How many vectors are found neither by a search for everything, nor among the thousand nearest to themselves."""
-    count = len(matrix)
-    if not count:
-        return 0
-    reached = np.zeros(count + 1, dtype=np.bool_)  # the last place is for the padding
-    reached[search(matrix[:1], count).codes] = True
-    missing = np.flatnonzero(~reached[:count])
-    for start in range(0, len(missing), _QUERY_BATCH):
-        block = matrix[missing[start : start + _QUERY_BATCH]]
-        reached[search(block, _OWN_NEIGHBOURS).codes] = True
-    return int(np.count_nonzero(~reached[:count]))
 
 
 def normalized(vectors: Floats) -> Floats:

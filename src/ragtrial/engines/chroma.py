@@ -139,7 +139,6 @@ class ChromaStore(ChromaServerOptions, ServerStore):
     """A Chroma collection: one directory per index, or on a server."""
 
     advice_for_low_recall = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact."
-    advice_for_unreachable = "Raise store.hnsw.max_neighbors or ef_construction, or set store.kind: exact."
     advice_for_few_hits = "Raise store.hnsw.ef_search, or set store.kind: exact."
 
     connected_by = ("url", "headers", "tenant", "database")

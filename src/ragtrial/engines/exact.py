@@ -125,9 +125,6 @@ class ExactIndex(Index):
                 made.codes[rows] = pairs.codes[places]
         return made
 
-    def unreachable(self) -> int:
-        return 0
-
     def use(self) -> IndexUse:
         return IndexUse(is_used=True, evidence="Exact search compares all vectors.")
 
@@ -410,9 +407,6 @@ class QuantizedIndex(Index):
         if self._rescore is None:
             return self._inner.search(codes, depth)
         return self._rescored(queries, self._inner.search(codes, depth * self._rescore), depth)
-
-    def unreachable(self) -> int:
-        return 0
 
     def use(self) -> IndexUse:
         return IndexUse(is_used=True, evidence=f"The codes ({self._quantizer.kind}) are searched.")

@@ -57,7 +57,6 @@ class FaissStore(Store):
         "Raise store.ef_search or probes, choose a larger store.factory, add ',RFlat' with store.rescore, "
         "or set store.kind: exact."
     )
-    advice_for_unreachable = "Raise store.ef_construction, choose a larger store.factory, or set store.kind: exact."
     advice_for_few_hits = "Raise store.probes or ef_search, or set store.kind: exact."
 
     named_by = ("space", "factory")

@@ -158,7 +158,6 @@ class MilvusStore(MilvusLogin, SettlingStore):
     search_options = frozenset({"index.ef_search", "index.search"})
 
     advice_for_low_recall = "Raise store.index.ef_search, m or ef_construction, or set store.index.kind: flat."
-    advice_for_unreachable = "Raise store.index.m or ef_construction, or set store.index.kind: flat."
     advice_for_unused = (
         "Milvus builds no index for segments of fewer than 1,024 rows: measure as many chunks as there are in "
         "production, or set store.index.kind: flat, which is what is measured."

@@ -143,7 +143,6 @@ class PgvectorStore(PostgresLogin, SettlingStore):
     """A table of PostgreSQL with the extension pgvector."""
 
     advice_for_low_recall = "Raise store.index.ef_search, m or ef_construction, or set store.index.kind: flat."
-    advice_for_unreachable = "Raise store.index.m or ef_construction, or set store.index.kind: flat."
     advice_for_unused = (
         "PostgreSQL scans small tables. Set store.enable_seqscan: false to measure the index all the same, or "
         "store.index.kind: flat to say what is measured."

@@ -125,7 +125,6 @@ class QdrantStore(QdrantLogin, SettlingStore):
         "Raise store.index.ef_search, m or ef_construction; with quantization set rescore and oversampling; or set "
         "store.index.kind: flat."
     )
-    advice_for_unreachable = "Raise store.index.m or ef_construction, or set store.index.kind: flat."
     advice_for_unused = (
         "Lower store.index.indexing_threshold and full_scan_threshold to measure the graph all the same, or set "
         "store.index.kind: flat to say what is measured."

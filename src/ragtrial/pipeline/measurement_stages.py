@@ -44,14 +44,6 @@ Key = int | tuple[int, int, int]
 """A document, or characters of one."""
 
 
-@dataclass(frozen=True)
-class IndexReachability:
-    """The engine's own account of its index: unreachable vectors (None: unknown), and whether searches use it."""
-
-    unreachable: int | None
-    use: IndexUse
-
-
 @dataclass(frozen=True, eq=False)
 class Audited:
     """An engine compared with exact search over the same vectors, with the same top_k.
@@ -61,24 +53,23 @@ class Audited:
 
     exact: Ranked
     shares: Shares
-    reach: IndexReachability
+    use: IndexUse
 
 
 @dataclass(eq=False)
-class ReachabilityStage(Stage[IndexReachability]):
-    """The vectors that no search can return from the index of a setting, and whether searches use it at all."""
+class IndexUseStage(Stage[IndexUse]):
+    """The engine's own account of whether searches use the index of a setting."""
 
-    kind = "reach"
+    kind = "use"
 
     index: IndexStage
 
     def __post_init__(self) -> None:
         self.needs = (self.index,)
-        self.rate = f"audit {self.index.store.kind}"
-        self.title = f"reach of {self.index.setting_name}"
+        self.title = f"use of {self.index.setting_name}"
 
     def inputs(self) -> Inputs:
-        return {"format": 2}
+        return {"format": 1}
 
     @contextmanager
     def held_for_build(self, runner: Runner) -> Iterator[Sequence[Index]]:
@@ -86,14 +77,18 @@ class ReachabilityStage(Stage[IndexReachability]):
             yield (indexes[self.index],)
 
     def build(self, folder: Path, index: Index, description: dict[str, Any]) -> None:
-        name, count = f"reach ({self.index.setting_name})", description["vectors"]
-        with self.resources.working(name, count, "vectors", self.rate):
-            reachability = IndexReachability(index.unreachable(), index.use())
-        write_text(folder / "reach.json", json.dumps(asdict(reachability)))
+        _write_use(folder, index.use())
 
-    def load(self, folder: Path) -> IndexReachability:
-        values = json.loads((folder / "reach.json").read_text(encoding="utf-8"))
-        return IndexReachability(int(values["unreachable"]), IndexUse(**values["use"]))
+    def load(self, folder: Path) -> IndexUse:
+        return _read_use(folder)
+
+
+def _write_use(folder: Path, use: IndexUse) -> None:
+    write_text(folder / "use.json", json.dumps(asdict(use)))
+
+
+def _read_use(folder: Path) -> IndexUse:
+    return IndexUse(**json.loads((folder / "use.json").read_text(encoding="utf-8")))
 
 
 @dataclass(eq=False)
@@ -115,12 +110,10 @@ class AuditStage(Stage[Audited]):
     def __post_init__(self) -> None:
         self._depth = Depth(units=self.setting.retriever.top_k)
         self.title, self.label = f"audit of {self.setting.name}", self.setting.name
-        self._rate, own_index = "audit collection", self.exact.stages.index  # whose damage is to be noticed, too
-        self.reads = (self.exact, *((own_index,) if own_index else ()))
-        if self.index is not None:
-            reach = ReachabilityStage(self.resources, self.index)
-            self._rate = reach.rate
-            self.reads = (self.exact, reach, *self.reads[1:])
+        own_index = self.exact.stages.index  # whose damage is to be noticed, too
+        use = () if self.index is None else (IndexUseStage(self.resources, self.index),)
+        self._rate = "audit collection" if self.index is None else "audit shares"
+        self.reads = (self.exact, *use, *((own_index,) if own_index else ()))
         self.needs = (self.ranking, *self.reads)
 
     @cached_property
@@ -139,9 +132,8 @@ class AuditStage(Stage[Audited]):
 
     def build(self, folder: Path, search: OpenSetting, ranked: Ranked, exact: Ranked, *_read: object) -> None:
         found, exact = [set(row) for row in _keys(ranked.cut(self._depth))], exact.cut(self._depth)
-        rate = "audit shares" if self.index else self._rate
-        name, count = f"audit ({self.setting.name})", self.collection_size or len(found)
-        with self.resources.working(name, count, "vectors" if self.collection_size else "queries", rate) as progress:
+        count, unit = self.collection_size or len(found), "vectors" if self.collection_size else "queries"
+        with self.resources.working(f"audit ({self.setting.name})", count, unit, self._rate) as progress:
             wanted = self._as_near(search, found, exact)
             progress.advance(count)
         shares = [
@@ -150,7 +142,7 @@ class AuditStage(Stage[Audited]):
         ]
         write_array(folder / "shares.npy", np.array(shares, dtype=np.float64))
         if (collection := self.setting.retriever.searched_collection) is not None:
-            write_text(folder / "use.json", json.dumps(asdict(opened(collection).use())))
+            _write_use(folder, opened(collection).use())
 
     def _as_near(self, search: OpenSetting, found: Sequence[set[Key]], exact: Ranked) -> list[set[Key]]:
         """For each query the exact hits, and all hits in ``found`` that are as near as the last of them."""
@@ -173,15 +165,14 @@ class AuditStage(Stage[Audited]):
         shares: Shares = read_array(folder / "shares.npy")
         if shares.shape != exact.seen.shape:
             raise ValueError(f"it has shares of the shape {shares.shape} for {len(exact.seen):,} questions")
-        if self.index is not None:
-            return Audited(exact.cut(self._depth), shares, reads[0])
-        use = IndexUse(**json.loads((folder / "use.json").read_text(encoding="utf-8")))
-        return Audited(exact.cut(self._depth), shares, IndexReachability(None, use))
+        use = _read_use(folder) if self.index is None else reads[0]
+        return Audited(exact.cut(self._depth), shares, use)
 
     def amount(self, kept: KeptArtefacts) -> Amount:
         count = self.index.amount(kept).count if self.index else self.collection_size or 0
         is_estimate = self.index is not None and self.index.amount(kept).is_estimate
-        return Amount(count, "vectors", count, is_estimate, self.resources.rates.seconds(self._rate, count))
+        measured = count if self.index is None else len(self.ranking.questions)
+        return Amount(count, "vectors", count, is_estimate, self.resources.rates.seconds(self._rate, measured))
 
 
 def _keys(ranked: Ranked) -> list[list[Key]]:
@@ -213,9 +204,8 @@ def audit(
         queries_that_differ=int((known < 1).sum()),
         repeats=None if setting.retriever.searched_collection is not None else setting.store.is_repeatable,
         short_queries=int((found.rankings.lengths < lengths).sum()),
-        unreachable=audited.reach.unreachable,
-        used=audited.reach.use.is_used,
-        use=audited.reach.use.evidence,
+        used=audited.use.is_used,
+        use=audited.use.evidence,
         lost={name: None if now is None or best is None else best - now for name, (now, best) in means.items()},
     )
 
@@ -240,9 +230,6 @@ def audit_warnings(
         yield ReportWarning(
             "fewer-hits", f"{name}: {short}. {searched.advice_for_few_hits or searched.advice_for_low_recall}"
         )
-    if part.unreachable and isinstance(searched, Store):
-        message = f"{part.unreachable:,} vectors cannot be reached in the index by any query"
-        yield ReportWarning("unreachable", f"{name}: {message}. {searched.advice_for_unreachable}")
 
 
 SAMPLE = 50

@@ -170,9 +170,6 @@ class AuditPart(Part):
     short_queries: int = 0
     """Queries for which the index returned fewer documents than exact search did."""
 
-    unreachable: int | None
-    """Vectors that no search of the index returns, not even one for themselves; null for an existing collection."""
-
     used: bool | None = None
     """True if the engine answers from its index; null if unknown. If false, it scans: exact search."""
 

@@ -158,8 +158,8 @@ def audit_table(report: Report, settings: Sequence[SettingPart]) -> Table:
             shares = (setting.audit.overlap, setting.audit.lowest_overlap)
             change = signed(None if lost is None else -lost, setting.scores[report.primary_metric].n)
             short = [f"{setting.audit.short_queries:,}"] if some_are_short else []
-            rows.append([setting.name, *map(number, shares), change, number(setting.audit.unreachable, 0), *short])
-    columns = ["index against exact search", "overlap", "lowest", report.primary_metric, "unreachable"]
+            rows.append([setting.name, *map(number, shares), change, *short])
+    columns = ["index against exact search", "overlap", "lowest", report.primary_metric]
     return Table.of([*columns, *(["short"] if some_are_short else [])], rows)
 
 

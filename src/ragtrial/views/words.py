@@ -71,7 +71,6 @@ RUN_COLUMNS = {
     "hits": "Hits that fit into the token budget, mean over queries.",
     "overlap": "The share of the hits of exact search that the index found, mean over queries.",
     "lowest": "The overlap of the query where it is lowest.",
-    "unreachable": "Vectors in the index that a search can never return.",
     "95% interval": "In `compare`: the differences that are compatible with the data, for all comparisons together. In "
     "`show`: the same for the mean of one setting alone.",
     "costs": "A row per setting: time, size and, where endpoints are paid, money.",

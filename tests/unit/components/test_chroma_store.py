@@ -147,19 +147,6 @@ def test_an_index_is_the_same_graph_at_every_opening(tmp_path: Path, count: int)
     assert before == graph() or count <= 1
 
 
-@pytest.mark.slow
-def test_vectors_that_no_search_returns_are_counted(tmp_path: Path) -> None:
-    random = np.random.default_rng(24)
-    vectors = vectors_of(random.standard_normal((3_000, 32)))
-    poor = ChromaStore(hnsw=HnswOptions(max_neighbors=2, ef_construction=1, ef_search=1))
-    with opened(poor, vectors, tmp_path) as index:
-        lost = index.unreachable()
-        listed = set(index.search(vectors.matrix[:1], 3_000).codes.ravel().tolist()) - {PADDING}
-        returned = set(index.search(vectors.matrix, 1_000).codes.ravel().tolist()) - {PADDING}
-    # What no query returns is counted, and nothing that a listing returns.
-    assert 300 < len(vectors) - len(returned | listed) <= lost <= len(vectors) - len(listed)
-
-
 def test_hits_that_chroma_does_not_find_are_padding(small: Vectors, sound: Path) -> None:
     with opened(ChromaStore(), small, sound) as index:
         found = index.search(like_embeddings(2, 8, seed=20), 1_100)

@@ -139,7 +139,6 @@ def test_the_report_says_what_was_searched_and_that_it_was_checked(tmp_path: Pat
         "queries_that_differ": 0,
         "repeats": None,
         "short_queries": 0,
-        "unreachable": None,
         "used": True,
         "use": USES_GRAPH,
     }

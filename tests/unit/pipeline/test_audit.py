@@ -19,15 +19,8 @@ from ragtrial.report.schema import AuditPart
 pytestmark = pytest.mark.slow
 
 
-def part(lost: float | None, unreachable: int = 0) -> AuditPart:
-    return AuditPart(
-        overlap=1.0,
-        lowest_overlap=1.0,
-        queries=4,
-        queries_that_differ=0,
-        unreachable=unreachable,
-        lost={"ndcg@10": lost},
-    )
+def part(lost: float | None) -> AuditPart:
+    return AuditPart(overlap=1.0, lowest_overlap=1.0, queries=4, queries_that_differ=0, lost={"ndcg@10": lost})
 
 
 def evaluation(values: list[float], counted: list[bool] | None = None) -> Evaluation:
@@ -72,13 +65,6 @@ def test_a_loss_is_said_when_it_is_more_than_the_standard_error_or_than_it_may_e
 ) -> None:
     expected = {} if told is None else {"index-loss": f"dense: the index moves ndcg@10 by {told}"}
     assert said(part(lost), values) == expected
-
-
-def test_vectors_that_cannot_be_reached_are_counted() -> None:
-    assert said(part(0.0, 1_234), WIDE) == {
-        "unreachable": "dense: 1,234 vectors cannot be reached in the index by any query. Raise "
-        "store.hnsw.max_neighbors or ef_construction, or set store.kind: exact."
-    }
 
 
 EMBEDDING = """\
@@ -161,12 +147,7 @@ def test_a_poor_index_is_warned_about_and_a_good_one_is_not(report: Report) -> N
     assert losses[0].startswith("poor: the index moves ndcg@10 by -0.")
     good = report.setting("good").audit
     assert good is not None
-    assert (good.overlap, good.unreachable) == (1.0, 0)
-    unreachable = [warning.message for warning in report.warnings if warning.code == "unreachable"]
-    poor = report.setting("poor").audit
-    assert poor is not None
-    assert poor.unreachable is not None
-    assert len(unreachable) == (poor.unreachable > 0)
+    assert good.overlap == 1.0
 
 
 @pytest.mark.slow

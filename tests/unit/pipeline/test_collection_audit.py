@@ -111,7 +111,6 @@ def test_a_starved_graph_is_named_with_what_it_costs(tmp_path: Path) -> None:
     assert setting.audit.overlap == pytest.approx(np.mean(expected))
     assert setting.audit.lowest_overlap == pytest.approx(min(expected))
     assert setting.audit.queries_that_differ == sum(share < 1 for share in expected)
-    assert setting.audit.unreachable is None
     lost = setting.audit.lost["hit_rate@10"]
     assert lost == pytest.approx(hit_rates(wanted) - hit_rates(found))
 

@@ -22,7 +22,7 @@ from ragtrial.views.report_tables import cost_table
 
 pytestmark = pytest.mark.slow
 
-FOLDERS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings", "latency", "reach",
+FOLDERS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings", "latency", "use",
            "shares")  # fmt: skip
 TREE = {
     "dense": {"kind": "dense", "top_k": 3, "store": {"kind": "chroma"}},

@@ -128,7 +128,7 @@ CHANGES: dict[str, tuple[Callable[[Experiment], None], set[str]]] = {
     "top_k": (config('"top_k": 3', '"top_k": 4'), {"rankings"}),
     "prefix of queries": (config('"batch_size": 4', '"query_prefix": "q: "'), {"rankings"}),
     "space": (config('"exact"', '"exact", "space": "l2"'), {"indexes", "rankings"}),
-    "kind of store": (config('"exact"', '"chroma"'), {"indexes", "rankings", "reach"}),
+    "kind of store": (config('"exact"', '"chroma"'), {"indexes", "rankings", "use"}),
     "prefix of documents": (
         config('"batch_size": 4', '"document_prefix": "d: "'),
         {"lengths", "embeddings", "indexes", "rankings"},
@@ -205,7 +205,7 @@ def option(old: str, new: str) -> Callable[[Experiment], None]:
     return config(old, f"{old}, {new}")
 
 
-INDEXED = {"indexes", "rankings", "latency", "reach"}
+INDEXED = {"indexes", "rankings", "latency", "use"}
 EMBEDDED = {"embeddings", *INDEXED}
 CUT = {"chunks", "lengths", *EMBEDDED}
 
