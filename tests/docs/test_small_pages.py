@@ -20,7 +20,7 @@ from pages import commands, fenced, replace_sections
 from ragtrial import load_config, run_experiment
 from ragtrial.cli.group import group
 from ragtrial.cli.questions_command import command as questions
-from ragtrial.components.embedders.backends import Backend, Precision
+from ragtrial.components.embedders.sentence_transformer import Precision
 from ragtrial.labelling.drafting import COPIED, DRAFT_PLACES, PASSAGE_SIZE, STYLES
 from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
 from scripts import run_script
@@ -152,11 +152,10 @@ def test_the_config_of_a_search_and_each_option_that_the_page_shows_are_valid(ov
 # embedding-speed.md
 
 
-def test_the_options_that_embed_faster_have_all_their_values_on_the_page() -> None:
+def test_the_option_that_embeds_faster_has_all_its_values_on_the_page() -> None:
     page = (DOCS / "embedding-speed.md").read_text(encoding="utf-8")
-    for name, values in (("backend", Backend), ("precision", Precision)):
-        (comment,) = re.findall(rf"{name}: \w+ +# (.*)", page)
-        assert comment.split(" | ") == list(typing.get_args(values))
+    (comment,) = re.findall(r"precision: \w+ +# (.*)", page)
+    assert comment.split(" | ") == list(typing.get_args(Precision))
 
 
 # sparse-and-late.md

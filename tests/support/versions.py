@@ -31,9 +31,8 @@ LEAST = re.compile(r"(?P<name>[\w.-]+)(\[\w+\])?[>=]=(?P<version>[\w.]+)")
 SHOWN: tuple[str, ...] = (
     "numpy", "pydantic", "chromadb", "scipy", "sentence-transformers", "tokenizers", "lxml", "click", "faiss-cpu",
 )  # fmt: skip
-SHOWN += ("pymilvus", "milvus-lite", "qdrant-client", "qdrant-edge-py", "psycopg", "openvino", "optuna")
+SHOWN += ("pymilvus", "milvus-lite", "qdrant-client", "qdrant-edge-py", "psycopg", "optuna")
 NOT_OF_USERS = ("dev", "docs", "offline-model")
-NEED_TORCH = ("openvino",)
 DEMO = ("demo",)
 SAMPLE = ("run", "configs/hybrid.yaml", "--no-latency")
 STORES = """\
@@ -58,16 +57,6 @@ sweep: {matrix: {retrievers.bm25.k1: {between: [0.5, 2.0]}, retrievers.bm25.b: {
 search: {method: tpe, settings: 12, held_out: 0.3}
 latency: false
 """
-MODELS = """\
-experiment: models
-dataset: {corpus: ../data/support, queries: ../prompt_queries.json}
-chunker: {kind: recursive, size: 200, overlap: 40}
-embedder: {kind: sentence-transformer, model: sentence-transformers/all-MiniLM-L6-v2}
-store: {kind: exact}
-retrievers:
-  openvino: {kind: dense, embedder: {kind: sentence-transformer, backend: openvino}}
-latency: false
-"""
 
 
 def project() -> dict[str, Any]:
@@ -75,15 +64,14 @@ def project() -> dict[str, Any]:
     return found
 
 
-def extras(*, has_torch: bool) -> dict[str, list[str]]:
+def extras() -> dict[str, list[str]]:
     """What each extra brings, but for those that are not for users."""
-    left_out = {*NOT_OF_USERS, *(() if has_torch else NEED_TORCH)}
-    return {name: found for name, found in project()["optional-dependencies"].items() if name not in left_out}
+    return {name: found for name, found in project()["optional-dependencies"].items() if name not in NOT_OF_USERS}
 
 
 def lowest() -> list[str]:
     """Each dependency, those of extras too, as it is at least."""
-    wanted = [*project()["dependencies"], *(one for found in extras(has_torch=True).values() for one in found)]
+    wanted = [*project()["dependencies"], *(one for found in extras().values() for one in found)]
     return [f"{one['name']}=={one['version']}" for one in map(LEAST.match, wanted) if one]
 
 
@@ -102,7 +90,7 @@ def tried(uv: Path, python: str, folder: Path, pins: Sequence[str], *, has_torch
     constraints = folder / "constraints.txt"
     yield run(python, "-m", "venv", "--without-pip", folder)
     constraints.write_text("\n".join([*pins, TORCH]) + "\n", encoding="utf-8")
-    brought = extras(has_torch=has_torch)
+    brought = extras()
     if has_torch:
         yield run(*pip, "-c", constraints, f"{ROOT}[{','.join(['offline-model', *brought])}]")
     else:
@@ -111,7 +99,7 @@ def tried(uv: Path, python: str, folder: Path, pins: Sequence[str], *, has_torch
         yield run(*pip, "--no-deps", ROOT, WEIGHTS)
     work = folder / "work"
     shutil.copytree(ROOT, work, ignore=shutil.ignore_patterns(".*", "results", "site", "tests"))
-    configs = {"stores": STORES, "search": SEARCH, **({"models": MODELS} if has_torch else {})}
+    configs = {"stores": STORES, "search": SEARCH}
     for name, text in configs.items():
         (work / "configs" / f"extra-{name}.yaml").write_text(text, encoding="utf-8")
     commands = [DEMO, *([SAMPLE] if has_torch else []), *(("run", f"configs/extra-{name}.yaml") for name in configs)]

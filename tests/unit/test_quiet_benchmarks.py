@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 TIMED = (
-    "backends", "bm25", "comparison", "embedding", "endpoints", "executors", "labels", "large_reports",
-    "overhead", "pool", "run", "scale", "scoring", "search_cost", "server_requests", "spans", "stores", "sweep",
-    "sweep_loop",
+    "bm25", "comparison", "embedding", "endpoints", "executors", "labels", "large_reports",
+    "overhead", "pool", "precision", "run", "scale", "scoring", "search_cost", "server_requests", "spans", "stores",
+    "sweep", "sweep_loop",
 )  # fmt: skip
 
 

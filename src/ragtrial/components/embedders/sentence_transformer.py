@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.embedders.backends import LIBRARIES, Backend, Precision, convert
 from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode, sided
 from ragtrial.components.embedders.model_files import TASKS, ModelLayout, find_model, model_fingerprint
 from ragtrial.components.tokenizers import Tokenizer
@@ -20,6 +18,10 @@ from ragtrial.options import ModelName
 
 M = TypeVar("M")
 
+Precision = Literal["float32", "bfloat16"]
+
+LIBRARIES = ("sentence-transformers", "transformers", "tokenizers", "torch")
+"""The packages that the library's models need."""
 
 _SPACES: dict[str, Literal["cosine", "ip", "l2"]] = {"cosine": "cosine", "dot": "ip", "euclidean": "l2"}
 
@@ -29,6 +31,8 @@ class SentenceTransformerEmbedder(Embedder):
     """A model of the sentence-transformers library, from the hub or a local folder."""
 
     named_by = ("model",)
+
+    packages: ClassVar[Mapping[str, str]] = dict.fromkeys(LIBRARIES, "")
 
     unhashed: ClassVar[frozenset[str]] = Embedder.unhashed | {"device"}
 
@@ -43,10 +47,6 @@ class SentenceTransformerEmbedder(Embedder):
 
     device: str | None = None
     """cpu, cuda, mps, ... (default: the best available)."""
-
-    backend: Backend = "torch"
-    """The engine that runs the model. openvino runs on the CPU only, needs the extra of the same name, and converts the
-    model each time it is loaded."""
 
     precision: Precision = "float32"
     """The number format of the model; bfloat16 is faster on recent machines, with slightly different vectors."""
@@ -73,22 +73,7 @@ class SentenceTransformerEmbedder(Embedder):
         given = zip(TASKS, (self.query_prefix, self.document_prefix), strict=True)
         return self._layout.unused_prompts(self.model, [task for task, prefix in given if prefix is None])
 
-    @model_validator(mode="after")
-    def _is_supported(self) -> Self:
-        if self.backend == "openvino" and self.device not in (None, "cpu"):
-            raise ValueError(
-                f"backend: openvino with device: {self.device} is not supported; set device: cpu, or backend: torch."
-            )
-        return self
-
-    @property
-    def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on the backend
-        return dict.fromkeys(LIBRARIES, "") | ({"openvino": "openvino"} if self.backend == "openvino" else {})
-
     def check(self) -> None:
-        if self.backend == "openvino" and importlib.util.find_spec("openvino") is None:
-            message = "embedder.backend: openvino needs openvino; install it with `pip install 'ragtrial[openvino]'`."
-            raise InputError(message)
         most = self._layout.route[0].absolute_positions
         if self.max_length is not None and most is not None and self.max_length > most:
             raise InputError(
@@ -97,7 +82,7 @@ class SentenceTransformerEmbedder(Embedder):
 
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         return {
-            "backend": "sentence-transformers" if self.backend == "torch" else self.backend,
+            "backend": "sentence-transformers",
             "files": model_fingerprint(self._folder, digest),
             "max_length": self.max_tokens(),
             "precision": self.precision,
@@ -119,18 +104,8 @@ class SentenceTransformerEmbedder(Embedder):
     def load(self) -> Encode:
         from sentence_transformers import SentenceTransformer
 
-        folder = self._folder
-        # Other backends convert float32 weights: they round by themselves, and far better.
-        is_small = self.backend == "torch" and self.precision == "bfloat16"
-        precision = "bfloat16" if is_small else "float32"
-        model = load_model(SentenceTransformer, folder, self.device, precision, error=EmbedderError)
+        model = load_model(SentenceTransformer, self._folder, self.device, self.precision, error=EmbedderError)
         limit_lengths(model, self.max_length, self._layout.route[0].absolute_positions)
-        if self.backend == "openvino":
-            try:
-                convert(model, self.precision)
-            except (RuntimeError, ValueError, TypeError) as error:
-                raise EmbedderError(f"openvino cannot run the model in {folder}: {error}") from error
-
         tells_sides, prompts = self.tells_sides, self.prefixes()
 
         def encode(texts: Sequence[str]) -> npt.NDArray[Any]:

@@ -15,8 +15,8 @@ from pydantic import Field, model_validator
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.batching import TextList
 from ragtrial.components.contextual_text import IndexedTexts
-from ragtrial.components.embedders.backends import LIBRARIES
 from ragtrial.components.embedders.model_files import LocalModel
+from ragtrial.components.embedders.sentence_transformer import LIBRARIES
 from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext, Texts
 from ragtrial.components.refiners import rerankers
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner, reordered

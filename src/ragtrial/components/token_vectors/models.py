@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, fingerprint
-from ragtrial.components.embedders.backends import LIBRARIES
 from ragtrial.components.embedders.model_files import LocalModel, ModelLayout, ModuleFiles, Task, model_fingerprint
-from ragtrial.components.embedders.sentence_transformer import limit_lengths, load_model
+from ragtrial.components.embedders.sentence_transformer import LIBRARIES, limit_lengths, load_model
 from ragtrial.components.interfaces import Ranker, RetrieverContext
 from ragtrial.components.token_vectors.vectors import EncodeTokens, TokenEncoder, TokenVectors
 from ragtrial.components.tokenizers import Tokenizer

@@ -1,9 +1,9 @@
-"""How fast the backends and precisions of a local model embed, and how near their vectors are to torch's float32.
+"""How fast the number formats of a local model embed, and how near their vectors are to those of float32.
 
-    python benchmarks/backends.py [--texts 200] [--rounds 3] [--corpus data/support]
+    python benchmarks/precision.py [--texts 200] [--rounds 3] [--corpus data/support]
 
 Interleaved: in every round each embeds the same texts, so that other programs slow all of them alike; the fastest round
-counts. A backend whose packages are not installed is left out. Prints a table in Markdown, and the load.
+counts. Prints a table in Markdown, and the load.
 """
 
 from __future__ import annotations
@@ -18,19 +18,12 @@ import numpy as np
 from embedding import chunk_texts
 from quiet import refuse_if_busy
 
-from ragtrial.components.embedders.backends import Backend, Precision
 from ragtrial.components.embedders.base import Encode
-from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtrial.components.embedders.sentence_transformer import Precision, SentenceTransformerEmbedder
 from ragtrial.engines.base import normalized
-from ragtrial.errors import RagtrialError
 from ragtrial.rankings import Floats
 
-COMBINATIONS: tuple[tuple[Backend, Precision], ...] = (
-    ("torch", "float32"),
-    ("torch", "bfloat16"),
-    ("openvino", "float32"),
-    ("openvino", "bfloat16"),
-)
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
 
 
 def processor() -> str:
@@ -50,33 +43,26 @@ def main() -> None:
     tokenizer = SentenceTransformerEmbedder().tokenizer()
     tokens = 0 if tokenizer is None else int(np.minimum(tokenizer.counts(texts), 256).sum())
 
-    models: dict[tuple[Backend, Precision], Encode] = {}
-    for backend, precision in COMBINATIONS:
-        embedder = SentenceTransformerEmbedder(device="cpu", backend=backend, precision=precision)
-        try:
-            embedder.check()
-            models[backend, precision] = embedder.load()
-        except RagtrialError as error:
-            print(f"left out: {error}", flush=True)
-            continue
-        models[backend, precision](texts[:16])
+    models: dict[Precision, Encode] = {}
+    for precision in PRECISIONS:
+        models[precision] = SentenceTransformerEmbedder(device="cpu", precision=precision).load()
+        models[precision](texts[:16])
 
-    seconds: dict[tuple[Backend, Precision], list[float]] = {one: [] for one in models}
-    vectors: dict[tuple[Backend, Precision], Floats] = {}
+    seconds: dict[Precision, list[float]] = {precision: [] for precision in models}
+    vectors: dict[Precision, Floats] = {}
     for _ in range(options.rounds):
-        for one, encode in models.items():
+        for precision, encode in models.items():
             start = time.perf_counter()
-            made = encode(texts)
-            seconds[one].append(time.perf_counter() - start)
-            vectors[one] = normalized(np.asarray(made, dtype=np.float32))
+            encoded = encode(texts)
+            seconds[precision].append(time.perf_counter() - start)
+            vectors[precision] = normalized(np.asarray(encoded, dtype=np.float32))
 
-    exact = COMBINATIONS[0]
-    print("| backend | precision | tokens/s | times as fast | mean cosine | lowest |\n|---|---|--:|--:|--:|--:|")
-    for one, times in seconds.items():
-        cosines = np.einsum("ij,ij->i", vectors[one], vectors[exact])
-        faster = min(seconds[exact]) / min(times)
+    print("| precision | tokens/s | times as fast | mean cosine | lowest |\n|---|--:|--:|--:|--:|")
+    for precision, times in seconds.items():
+        cosines = np.einsum("ij,ij->i", vectors[precision], vectors["float32"])
+        faster = min(seconds["float32"]) / min(times)
         figures = f"{tokens / min(times):,.0f} | {faster:.1f} | {cosines.mean():.5f} | {cosines.min():.5f}"
-        print(f"| {one[0]} | {one[1]} | {figures} |")
+        print(f"| {precision} | {figures} |")
     print(f"{len(texts)} texts, {tokens:,} tokens, fastest of {options.rounds} rounds; {processor()},")
     print(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}")
 
