@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.load import AnyConfig, load_config
@@ -50,11 +49,5 @@ def search_settings(
         depth = Depth(units=setting.retriever.top_k)
         with open_setting(corpus.resources, corpus.stages(setting), corpus.runner, unit) as opened:
             ranked = opened.ranked(written.questions, depth)
-        hits = found_texts(ranked, corpus.library)
-        if setting.retriever.has_matches:
-            context, units = corpus.context(setting), ranked.candidates.units
-            (matches,) = setting.retriever.matches(context, written.questions, units, ranked.units)
-            pairs = zip(hits, matches.hits, strict=True)
-            hits = [replace(hit, matches=match.matches, terms=match.terms) for hit, match in pairs]
-        hits_by_setting[setting.name] = hits
+        hits_by_setting[setting.name] = found_texts(ranked, corpus.library)
     return hits_by_setting

@@ -255,8 +255,3 @@ class FoundText:
     text: str | None
     grade: int | None = None
     pages: tuple[int, int] | None = None
-    matches: tuple[tuple[str, float], ...] = ()
-    """The largest parts of the score, if the retriever knows them: shared terms, or tokens that match."""
-
-    terms: tuple[tuple[str, float], ...] = ()
-    """The terms that weigh most in the text, for a sparse model."""

@@ -85,7 +85,7 @@ def test_every_kind_of_stage_is_tried(fresh: tuple[Experiment, Report]) -> None:
     kinds = {path.name for path in fresh[0].workspace.iterdir() if path.is_dir()} - BOOKKEEPING
     several = {kind for kind in kinds if len(entries(fresh[0], kind)) > 1}
     assert several == set(KINDS)
-    assert kinds - several == {"documents", "matches"} & kinds
+    assert kinds - several == {"documents"} & kinds
 
 
 def swap(own: list[Path], _foreign: list[Path]) -> None:

@@ -124,26 +124,6 @@ def place_keys(units: Chunks, codes: Codes | Counts) -> tuple[Counts, Counts, Co
     return units.end[codes], units.start[codes], units.library.id_order[units.document[codes]]
 
 
-Weighted = tuple[str, float]
-"""A term, or two terms that match, and its share of the score."""
-
-
-@dataclass(frozen=True)
-class HitMatches:
-    """Why a hit has its score: the parts of it that are largest; and the terms that weigh most in its text."""
-
-    matches: tuple[Weighted, ...]
-    terms: tuple[Weighted, ...] = ()
-
-
-@dataclass(frozen=True)
-class QueryMatches:
-    """The terms that weigh most in a query, and the matches of its hits, in their order."""
-
-    terms: tuple[Weighted, ...]
-    hits: tuple[HitMatches, ...]
-
-
 class OpenRetriever(Protocol):
     """A retriever at work."""
 
@@ -160,9 +140,6 @@ class Ranker(Options):
 
     inputs_are: ClassVar[str] = "files"
     """The source of ``inputs``, in a word or two: a plan reports a change under this name."""
-
-    has_matches: ClassVar[bool] = False
-    """True if ``matches`` explains the scores of hits."""
 
     kind: str
 
@@ -229,12 +206,6 @@ class Ranker(Options):
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         """The warnings about the hits of ``setting``, according to its facts."""
         yield from ()
-
-    def matches(
-        self, context: RetrieverContext, questions: Sequence[Question], units: Chunks, codes: Codes
-    ) -> list[QueryMatches]:
-        """Why the hits of each question have their scores; ``codes`` of ``units``, shape (questions, hits)."""
-        raise TypeError(f"{self.kind} gives no matches")
 
 
 class Retriever(Ranker):

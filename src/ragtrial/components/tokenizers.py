@@ -24,8 +24,6 @@ _OTHER_BYTES = 2.3
 """Bytes of UTF-8 that are about one token of current models, in scripts beyond ASCII."""
 
 _WORD = re.compile(r"\S+")
-_SPACE_MARKS = "\u2581\u0120"
-"""The characters for the space before a token in SentencePiece and byte-level tokenizers."""
 
 
 def estimated_tokens(text: str) -> float:
@@ -100,17 +98,6 @@ class Tokenizer:
             return [[start for start, _ in encoding.offsets] for encoding in encodings]
         pairs = zip(texts, encodings, strict=True)
         return [[_visible_start(text, *offset) for offset in encoding.offsets] for text, encoding in pairs]
-
-    def words(self, ids: Sequence[int]) -> list[str]:
-        """The token of each id as it is written, without the mark for a space before it; `#7` of an unknown id."""
-        named = [self._tokenizer.id_to_token(number) if number >= 0 else None for number in ids]
-        pairs = zip(ids, named, strict=True)
-        return [f"#{number}" if name is None else name.lstrip(_SPACE_MARKS) or name for number, name in pairs]
-
-    def is_special(self, number: int) -> bool:
-        """True if a token is added by a model, such as [CLS], and no part of a text."""
-        found = self._tokenizer.get_added_tokens_decoder().get(number)
-        return found is not None and bool(found.special)
 
     def alone(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text, read on its own, without special tokens."""

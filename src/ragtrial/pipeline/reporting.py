@@ -238,7 +238,7 @@ def ranking_rows(scored: ScoredSetting) -> Iterator[dict[str, Any]]:
     ``grades`` come from the labels, None for a hit that is not judged; a chunk has the highest grade of the passages
     that it overlaps. ``tokens`` count the chunks' texts, and are left out without a tokenizer.
     """
-    found, graded, matches = scored.found, scored.graded, scored.found.matches
+    found, graded = scored.found, scored.graded
     for first in range(0, len(found.ranked.units), _ROWS_AT_ONCE):
         units = found.ranked.units[first : first + _ROWS_AT_ONCE]
         is_hit = units != PADDING
@@ -255,10 +255,6 @@ def ranking_rows(scored: ScoredSetting) -> Iterator[dict[str, Any]]:
             row["grades"] = grades_row(graded, index, end - start)
             if tokens is not None:
                 row["tokens"] = tokens[: end - start]
-            if matches is not None:
-                hits = matches[index].hits
-                row |= {"query_terms": matches[index].terms, "matches": [hit.matches for hit in hits]}
-                row["terms"] = [hit.terms for hit in hits]
             yield row | ({"wordings": list(wordings)} if wordings else {})
 
 

@@ -7,19 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from ragtrial.cache.arrays import array_digest, read_array, write_array
-from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import DamagedError
 from ragtrial.components.batching import TextList
 from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.model_files import without_fetching
-from ragtrial.components.interfaces import REACHING, Candidates, Facts, QueryMatches
+from ragtrial.components.interfaces import REACHING, Candidates, Facts
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.components.vector_checks import VectorHealth
@@ -33,18 +31,13 @@ from ragtrial.evaluation.context_sizes import ContextSizes, TokenCounts, context
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.pipeline.corpus import Graph, SettingRun
 from ragtrial.pipeline.measurement_stages import AUDITED_BELOW, Audited
-from ragtrial.pipeline.ranking_stage import RankingStage, SettingContext, SettingStages
+from ragtrial.pipeline.ranking_stage import RankingStage, SettingStages
 from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Inputs, Stage
 from ragtrial.progress import timed
 from ragtrial.rankings import Codes, Counts
 from ragtrial.records import Question
 from ragtrial.report import schema
-
-T = TypeVar("T")
-
-_HITS_EXPLAINED = 20
-"""The hits of a query for which the report shows the matching terms or tokens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +74,7 @@ class SettingResult:
     ``chunks`` are the ranked units: all chunks of a chunker if ``are_all``, otherwise only the retrieved chunks.
     ``index`` describes its own index, empty without one. ``timings`` are seconds per stage in this run; ``latency`` is
     from the run that retrieved; ``audited`` is None if the index is exact. ``parts`` are the components, at any depth,
-    that the report shows. ``wordings`` are asked in addition to each question. ``matches`` explain the scores of the
-    first hits; None if the retriever cannot explain them.
+    that the report shows. ``wordings`` are asked in addition to each question.
     """
 
     setting: Setting
@@ -98,7 +90,6 @@ class SettingResult:
     audited: Audited | None
     costs: schema.CostsPart
     parts: tuple[ComponentRanking, ...]
-    matches: Sequence[QueryMatches] | None = None
     wordings: Sequence[Sequence[str]] = ()
 
     def of(self, setting: Setting) -> SettingResult:
@@ -175,41 +166,29 @@ def _as_written(value: Any, written: Any) -> Any:
 
 
 @dataclass(eq=False)
-class HitStage(Stage[T]):
-    """A measurement of the hits of ``ranking``: the first ``chunks`` of its rankings, numbered by ``units``.
+class SizeStage(Stage[Counts]):
+    """The tokens of each hit of ``ranking``: the first ``chunks`` of its rankings, numbered by ``units``.
 
     The key has the hits themselves, since rankings of one name can differ after skipped questions were retried.
     """
 
+    kind = "sizes"
     is_counted = False
+    is_large = True
 
     ranking: RankingStage
     chunks: Chunks
     units: Codes
-
-    def __post_init__(self) -> None:
-        self.title = f"{self.kind} of what {self.ranking.setting.name} finds"
-
-    def inputs(self) -> Inputs:
-        return {"hits": fingerprint([list(self.units.shape), array_digest(self.units), self.chunks.name])}
-
-
-@dataclass(eq=False)
-class SizeStage(HitStage[Counts]):
-    """The tokens of each hit of a setting, in the shape of its rankings."""
-
-    kind = "sizes"
-    is_large = True
-
     tokenizer: Tokenizer
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        self.title = f"sizes of what {self.ranking.setting.name} finds"
         key = self.chunks.name, self.tokenizer.fingerprint
         self._known = self.resources.counted.setdefault(key, TokenCounts(self.chunks, self.tokenizer))
 
     def inputs(self) -> Inputs:
-        return {**super().inputs(), "tokenizer": self.tokenizer.fingerprint}
+        hits = [list(self.units.shape), array_digest(self.units), self.chunks.name]
+        return {"hits": fingerprint(hits), "tokenizer": self.tokenizer.fingerprint}
 
     def build(self, folder: Path) -> None:
         count, name = len(self._known.missing(self.units)), f"tokens ({self.ranking.setting.name})"
@@ -220,27 +199,6 @@ class SizeStage(HitStage[Counts]):
         counts = read_array(folder / "tokens.npy")
         self._known.keep(self.units, counts)
         return counts
-
-
-@dataclass(eq=False)
-class MatchStage(HitStage[list[QueryMatches]]):
-    """The terms or tokens that explain the scores of the first hits of each question."""
-
-    kind = "matches"
-
-    context: SettingContext
-
-    def inputs(self) -> Inputs:
-        questions = fingerprint([question.text for question in self.ranking.questions])
-        return {**super().inputs(), "questions": questions, "setting": self.ranking.query_free_fingerprint}
-
-    def build(self, folder: Path) -> None:
-        retriever, questions = self.ranking.setting.retriever, self.ranking.questions
-        matches = retriever.matches(self.context, questions, self.chunks, self.units)
-        write_text(folder / "matches.json", json.dumps([asdict(match) for match in matches]))
-
-    def load(self, folder: Path) -> list[QueryMatches]:
-        return TypeAdapter(list[QueryMatches]).validate_json((folder / "matches.json").read_bytes())
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,7 +255,6 @@ class Results:
             audited=replace(audited, exact=self._ordered(audited.exact)) if audited else None,
             costs=self._costs(stages, run.ranking.mark_used(), self._query_cost(run.ranking)),
             parts=tuple(self._components(setting, run.ranking)),
-            matches=self._matches(run.ranking, ranked),
             wordings=[_wordings(setting, question) for question in questions],
         )
 
@@ -352,15 +309,6 @@ class Results:
             return None
         return corpus.runner.artefact(
             SizeStage(corpus.resources, ranking, ranked.candidates.units, ranked.units, tokenizer)
-        )
-
-    def _matches(self, ranking: RankingStage, ranked: Ranked) -> list[QueryMatches] | None:
-        corpus, setting = self.graph.corpus, ranking.setting
-        if not setting.retriever.has_matches:
-            return None
-        units = ranked.units[:, :_HITS_EXPLAINED]
-        return corpus.runner.artefact(
-            MatchStage(corpus.resources, ranking, ranked.candidates.units, units, corpus.context(setting))
         )
 
     def _costs(

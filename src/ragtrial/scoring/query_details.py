@@ -26,9 +26,6 @@ class QueryRanking:
     passages: tuple[PassagePart, ...] | None = None
     """The outcome for the passage of each label of the query, under unit: span."""
 
-    query_terms: tuple[tuple[str, float], ...] = ()
-    """The terms that weigh most in the query, for a sparse model."""
-
     wordings: tuple[str, ...] = ()
     """The texts that were asked in addition to the query or instead of it."""
 
@@ -38,35 +35,9 @@ class QueryRanking:
             "query": self.query.model_dump(mode="json"),
             "evaluations": self.evaluations,
             "hits": [asdict(hit) for hit in self.hits],
-            **({"query_terms": self.query_terms} if self.query_terms else {}),
             **({"wordings": list(self.wordings)} if self.wordings else {}),
             **({} if self.passages is None else {"passages": [one.model_dump(mode="json") for one in self.passages]}),
         }
-
-
-Weighted = tuple[str, float]
-"""A term, or two tokens that match, and how much of a score it makes."""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The explanation in a row of a report's rankings; empty if the setting has none."""
-
-    wordings: tuple[str, ...]
-    query_terms: tuple[Weighted, ...]
-    matches: tuple[tuple[Weighted, ...], ...]
-    """For the first hits, in order, like ``terms``."""
-
-    terms: tuple[tuple[Weighted, ...], ...]
-
-    @classmethod
-    def of(cls, row: dict[str, Any]) -> Explanation:
-        """The explanation in ``row``."""
-        matches, terms = (tuple(map(_pairs, row.get(name) or ())) for name in ("matches", "terms"))
-        return cls(tuple(map(str, row.get("wordings") or ())), _pairs(row.get("query_terms")), matches, terms)
-
-    def __bool__(self) -> bool:
-        return bool(self.wordings or self.query_terms or any(self.matches) or any(self.terms))
 
 
 @dataclass(frozen=True)
@@ -94,9 +65,8 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
             row, found = rows[setting.name], setting.per_query
             values = {metric: column[place] for metric, column in found.evaluations.items()}
             passages = None if found.passages is None else tuple(found.passages[place])
-            why = Explanation.of(row)
-            hits = tuple(_hits(row, why, texts))
-            rankings.append(QueryRanking(setting, query, values, hits, passages, why.query_terms, why.wordings))
+            wordings = tuple(map(str, row.get("wordings") or ()))
+            rankings.append(QueryRanking(setting, query, values, tuple(_hits(row, texts)), passages, wordings))
     except (LookupError, TypeError, ValueError, OverflowError) as error:
         message = "is damaged: rankings/ and texts.jsonl.gz lack what report.json names; run the experiment again."
         raise ReportError(Fault(str(report.folder), message=message)) from error
@@ -115,19 +85,14 @@ def filled_prompt(report: Report, ranking: QueryRanking) -> FilledPrompt:
     return FilledPrompt(ranking.setting.name, ranking.query.id, prompt)
 
 
-def _hits(row: Row, why: Explanation, texts: Mapping[str, Row]) -> Iterator[FoundText]:
+def _hits(row: Row, texts: Mapping[str, Row]) -> Iterator[FoundText]:
     docs = row["docs"]
     columns = (row.get(name) or [None] * len(docs) for name in ("chunks", "starts", "ends", "scores", "grades"))
     for rank, (doc, chunk, start, end, score, grade) in enumerate(zip(docs, *columns, strict=True), 1):
         found: dict[str, Any] = {"title": "", "text": None} if chunk is None else texts[chunk]
         first, last = found.get("pages") or (None, None)
         pages = None if first is None or last is None else (first, last)
-        matches, terms = (column[rank - 1] if rank <= len(column) else () for column in (why.matches, why.terms))
-        yield FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages, matches, terms)
-
-
-def _pairs(rows: Sequence[Any] | None) -> tuple[Weighted, ...]:
-    return tuple((str(term), float(worth)) for term, worth in rows or ())
+        yield FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages)
 
 
 def grade_of_chunk(query: QueryPart, doc: str, start: int, end: int) -> int | None:

@@ -34,7 +34,6 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
         value = ranking.evaluations[report.primary_metric]
         score = "not defined (no relevant documents)" if value is None else f"{value:.4f}"
         lines += ["", f"{ranking.setting.name}: {report.primary_metric} {score}"]
-        lines += _weighed("the query's terms", ranking.query_terms, width, indent=2)
         for wording in ranking.wordings:
             body = " ".join(wording.split())
             lines += textwrap.wrap(f"asked: {body}", max(40, width - 2), initial_indent="  ", subsequent_indent=" " * 9)
@@ -98,8 +97,7 @@ def hit_text(hit: FoundText, width: int, labels: Sequence[JudgmentPart] = ()) ->
     start = text.rfind(" ", 0, first - most // 6) if (first := text.find(">>")) > most // 2 else -1
     body = textwrap.shorten("... " * (start > 0) + text[start + 1 :], most, placeholder=" ...")
     lines = textwrap.wrap(body, max(40, width - 7), initial_indent=" " * 7, subsequent_indent=" " * 7)
-    why = [*_weighed("matches", hit.matches, width), *_weighed("terms", hit.terms, width)]
-    return "\n".join([head, *lines, *why][:_MOST_LINES])
+    return "\n".join([head, *lines][:_MOST_LINES])
 
 
 def _marked(text: str, hit: FoundText, labels: Sequence[JudgmentPart]) -> str:
@@ -112,17 +110,6 @@ def _marked(text: str, hit: FoundText, labels: Sequence[JudgmentPart]) -> str:
             pieces += [text[place:begin], ">>", text[begin:end], "<<"]
             place = end
     return " ".join("".join([*pieces, text[place:]]).split())
-
-
-def _weighed(what: str, terms: Sequence[tuple[str, float]], width: int, indent: int = 7) -> list[str]:
-    """``matches: battery 2.41, hub ~ hubs 1.90``, on as many lines as it takes; nothing without any."""
-    text = ", ".join(f"{term} {worth:.2f}" for term, worth in terms)
-    margin = " " * indent
-    return (
-        textwrap.wrap(f"{what}: {text}", max(40, width), initial_indent=margin, subsequent_indent=f"{margin}  ")
-        if text
-        else []
-    )
 
 
 def _passage_text(label: JudgmentPart, passage: PassagePart) -> str:

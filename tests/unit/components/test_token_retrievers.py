@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,10 @@ import numpy as np
 import pytest
 
 from experiments import Experiment, write_experiment
-from ragtrial import run_experiment
-from ragtrial.components.retrievers.token_search import late_matches
-from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ConfigError, RunError
-from ragtrial.records import Question
 from refining import candidates, rows_of, write_bench
-from small_experiment import ragtrial
 from tiny_models import edit_json, write_tiny_late_encoder, write_tiny_sparse_encoder
-from token_models import asked, library_scores, tokens
+from token_models import asked, library_scores
 
 QUESTIONS = ["How long do I bake rye bread?", "Which soup is blended until it is smooth?", "Zebras."]
 DOCUMENTS = {
@@ -119,58 +113,6 @@ def test_models_of_another_kind_are_refused_by_their_files(
         assert str(failure.value) == (
             f"{kind}: the model {str(model)!r} cannot be used here: it is {what}. `model:` takes {wanted}."
         )
-
-
-@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of torch, for the library's own intersection
-def test_matches_of_a_sparse_model_are_the_librarys_intersection(experiment: Experiment, sparse_model: Path) -> None:
-    from sentence_transformers import SparseEncoder
-
-    found = asked(experiment, "sparse", QUESTIONS)
-    retriever, model = experiment.config().retrievers["sparse"], SparseEncoder(str(sparse_model), device="cpu")
-
-    told = retriever.matches(
-        found.context, [Question(text) for text in QUESTIONS], found.context.chunks(), found.candidates.rankings.codes
-    )
-    queries, texts = model.encode_query(QUESTIONS), model.encode_document(found.texts)
-    for row, one in enumerate(told):
-        assert [term for term, _ in one.terms] == [term for term, _ in model.decode(queries[row], top_k=8)]
-        for code, hit in zip(found.rows()[row], one.hits, strict=True):
-            shared: Any = model.decode(model.intersection(queries[row], texts[code]), top_k=8)
-            assert [term for term, _ in hit.matches] == [term for term, _ in shared]
-            assert dict(hit.matches) == pytest.approx(dict(shared), rel=1e-4)
-            assert [term for term, _ in hit.terms] == [term for term, _ in model.decode(texts[code], top_k=8)]
-
-
-def test_matches_of_a_late_model_name_the_nearest_token_of_the_text(minilm_folder: Path) -> None:
-    tokenizer = Tokenizer(minilm_folder / "tokenizer.json")
-    query, text = tokens([1, 0], [0, 1], [1, 1]), tokens([0.5, 0], [0, 0.9], [0.2, 0.2])
-    query.ids[:], text.ids[:] = [101, 9594, 7852], [102, 9594, 10870]  # [CLS] hub bread; [SEP] hub, and another
-    names = tokenizer.words([9594, 7852])
-    (hit,) = late_matches(query, [text], tokenizer).hits
-    assert names == ["hub", "bread"]
-    assert dict(hit.matches) == pytest.approx({"bread ~ hub": 0.9, "hub": 0.9})
-
-
-def test_a_report_has_matches_and_the_query_view_shows_them(
-    models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    experiment = kitchen(tmp_path, models)
-    experiment.write_queries([{"id": "rye", "text": QUESTIONS[0], "relevant_docs": [{"doc": "a.txt"}]}])
-    report = run_experiment(experiment.config())
-    shown = ragtrial(capsys, "show", str(report.folder), "--query", "rye").out
-    assert "the query's terms: " in shown
-    assert shown.count("       matches: ") == 6
-    assert shown.count("       terms: ") == 3
-    rankings = {one["setting"]: one for one in json.loads(
-        ragtrial(capsys, "show", str(report.folder), "--query", "rye", "--json").out)}  # fmt: skip
-    assert len(rankings["sparse"]["query_terms"]) == 8
-    best = rankings["late"]["hits"][0]
-    assert len(best["matches"]) > 3
-    assert all(-1.001 <= value <= 1.001 for _, value in best["matches"])
-    searched = ragtrial(capsys, "search", str(experiment.file), QUESTIONS[0], "--setting", "late", "--json").json
-    assert searched["settings"][0]["hits"][0]["matches"] == best["matches"]
-    again = run_experiment(experiment.config(*(f"retrievers.{kind}.{NOWHERE}" for kind in models)))
-    assert [one.scores for one in again.settings] == [one.scores for one in report.settings]
 
 
 def test_a_refiner_orders_candidates_by_maxsim_and_shares_vectors_with_the_retriever(

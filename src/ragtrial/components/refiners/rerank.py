@@ -20,9 +20,8 @@ from ragtrial.components.embedders.sentence_transformer import LIBRARIES
 from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext, Texts
 from ragtrial.components.refiners import rerankers
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner, reordered
-from ragtrial.components.retrievers.token_search import MatchingModel
 from ragtrial.components.token_vectors.indexes import maxsim
-from ragtrial.components.token_vectors.models import Form
+from ragtrial.components.token_vectors.models import Form, TokenModel
 from ragtrial.components.token_vectors.vectors import TokenEncoder
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import RunError, listed
@@ -198,7 +197,7 @@ class _OpenRerank:
 
 
 @REFINERS.register("late_rerank")
-class LateRerank(MatchingModel, SingleInputRefiner):
+class LateRerank(TokenModel, SingleInputRefiner):
     """The candidates of another retriever in the order of a late-interaction model's scores (MaxSim).
 
     It reads the indexed texts of the chunks, or texts with their titles where the hits are not chunks. Token vectors

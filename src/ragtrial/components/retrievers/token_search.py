@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,127 +14,20 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ragtrial.cache.vectors import Keys
-from ragtrial.components import interfaces
-from ragtrial.components.batching import TextList, TextSource, lengths_of
-from ragtrial.components.embedders.model_files import ModelLayout
 from ragtrial.components.interfaces import RETRIEVERS, Candidates, ChunkRetriever, Facts, RetrieverContext, place_order
 from ragtrial.components.token_vectors import indexes
-from ragtrial.components.token_vectors.models import Form, TokenModel, has_words
-from ragtrial.components.token_vectors.vectors import TokenEncoder, TokenVectors
-from ragtrial.components.tokenizers import Tokenizer
-from ragtrial.dataset.chunks import Chunks
+from ragtrial.components.token_vectors.models import Form, TokenModel
+from ragtrial.components.token_vectors.vectors import TokenEncoder
 from ragtrial.errors import RunError
 from ragtrial.progress import stage
-from ragtrial.rankings import PADDING, Codes, Counts
-from ragtrial.records import Question, ReportWarning
-
-_MOST = 8
-"""How many terms or matches are shown."""
-
-Named = Callable[[Sequence[int]], list[str]]
-"""The words of ids."""
-
-
-def sparse_matches(query: TokenVectors, hits: Sequence[TokenVectors], named: Named) -> interfaces.QueryMatches:
-    """The shared terms, each with the product of both weights; over all shared terms these add up to the score."""
-    found = []
-    for hit in hits:
-        shared, here, there = np.intersect1d(query.ids, hit.ids, assume_unique=True, return_indices=True)
-        worth = query.vectors[here, 0].astype(np.float64) * hit.vectors[there, 0]
-        found.append(interfaces.HitMatches(_largest(shared.tolist(), worth.tolist(), named), _weights(hit, named)))
-    return interfaces.QueryMatches(_weights(query, named), tuple(found))
-
-
-def late_matches(
-    query: TokenVectors, hits: Sequence[TokenVectors], tokenizer: Tokenizer | None
-) -> interfaces.QueryMatches:
-    """For each token of the question the most similar token of the text, and the similarity; without special tokens."""
-    if tokenizer is None or (query.ids < 0).any():
-        return interfaces.QueryMatches((), tuple(interfaces.HitMatches(()) for _ in hits))
-    is_word = np.array([not tokenizer.is_special(number) for number in query.ids.tolist()], dtype=np.bool_)
-    asked = TokenVectors(query.ids[is_word], query.vectors[is_word])
-    found = []
-    for hit in hits:
-        if not len(asked) or not len(hit) or (hit.ids < 0).any():
-            found.append(interfaces.HitMatches(()))
-            continue
-        near = indexes.similarities(asked, hit.vectors)
-        best = near.argmax(axis=1)
-        pairs = zip(tokenizer.words(asked.ids.tolist()), tokenizer.words(hit.ids[best].tolist()), strict=True)
-        named = [one if one == other else f"{one} ~ {other}" for one, other in pairs]
-        ranked = sorted(zip(named, near.max(axis=1).tolist(), strict=True), key=lambda pair: (-pair[1], pair[0]))
-        once = dict(reversed(ranked))  # keeps the better one of equal matches
-        found.append(interfaces.HitMatches(tuple(sorted(once.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST])))
-    return interfaces.QueryMatches((), tuple(found))
-
-
-def _weights(text: TokenVectors, named: Named) -> tuple[interfaces.Weighted, ...]:
-    return _largest(text.ids.tolist(), text.vectors[:, 0].tolist(), named)
-
-
-def _largest(ids: Sequence[int], worth: Sequence[float], named: Named) -> tuple[interfaces.Weighted, ...]:
-    """The words of the largest values, with these; equal values by id."""
-    best = sorted(zip(ids, worth, strict=True), key=lambda pair: (-pair[1], pair[0]))[:_MOST]
-    return tuple(zip(named([number for number, _ in best]), (value for _, value in best), strict=True))
-
+from ragtrial.rankings import Counts
+from ragtrial.records import Question
 
 TokenSearch = indexes.Postings | indexes.TokenIndex
 """An index of chunks, open."""
 
 
-class MatchingModel(TokenModel):
-    """A model whose scores can be explained by terms or tokens."""
-
-    has_matches = True
-
-    def matches(
-        self, context: RetrieverContext, questions: Sequence[Question], units: Chunks, codes: Codes
-    ) -> list[interfaces.QueryMatches]:
-        encoder, tokenizer = self.encoder(context), self.tokenizer()
-        found = np.unique(codes[codes != PADDING])
-        texts = list(context.texts(units).indexed_texts(found.tolist()))
-        keys = encoder.fill(TextList(texts), "document")
-        is_vocabulary = tokenizer is not None and has_words(self.folder)
-
-        def named(ids: Sequence[int]) -> list[str]:
-            return tokenizer.words(ids) if tokenizer and is_vocabulary else [f"#{number}" for number in ids]
-
-        made = []
-        queries = encoder.of_texts([question.text for question in questions], "query")
-        for query, row in zip(queries, codes, strict=True):
-            places = np.searchsorted(found, row[row != PADDING])
-            hits = [one for block in encoder.blocks(keys[places]) for one in block]
-            sparse = self.form == "sparse"
-            made.append(sparse_matches(query, hits, named) if sparse else late_matches(query, hits, tokenizer))
-        return made
-
-    def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
-        """Warnings about the ends of texts that the model did not read, and prompts that it declares but does not
-        use.
-        """
-        for message in ModelLayout(self.folder).unused_prompts(self.model):
-            yield ReportWarning("prompts-not-used", message)
-        if facts.get("texts_too_long"):
-            yield ReportWarning.of_verdict(
-                "too-long",
-                f"{setting}: {facts['texts_too_long']:,} of {facts['texts']:,} texts are longer than the "
-                f"{facts['max_length']:,} tokens that the model reads; the rest of each is ignored. Use smaller "
-                "chunks, or a model that reads more.",
-            )
-
-    def lengths(self, texts: TextSource) -> Counts | None:
-        """How many tokens each text has for the model, None if that is not known."""
-        tokenizer = self.tokenizer()
-        return None if tokenizer is None else lengths_of(texts, self.document_prompt, tokenizer)
-
-    def facts_of(self, lengths: Counts | None, texts: int) -> dict[str, Any]:
-        """How many of ``texts`` the model does not read to the end; ``lengths`` are in tokens, None if unknown."""
-        limit = self.length
-        too_long = None if lengths is None or limit is None else int((lengths > limit).sum())
-        return {"texts": texts, "texts_too_long": too_long, "max_length": limit}
-
-
-class TokenRetriever(MatchingModel, ChunkRetriever):
+class TokenRetriever(TokenModel, ChunkRetriever):
     """A retriever of chunks by their token vectors or term weights."""
 
     version: ClassVar[int]

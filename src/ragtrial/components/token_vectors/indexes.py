@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from ragtrial.cache.arrays import read_array, write_array, write_rows
 from ragtrial.components.token_vectors.vectors import TokenVectors
@@ -118,14 +117,8 @@ def maxsim(query: TokenVectors, vectors: Floats, *, is_mean: bool) -> float:
     """
     if not len(query) or not len(vectors):
         return 0.0
-    best = similarities(query, vectors).max(axis=1)
+    best = (query.vectors.astype(np.float64) @ vectors.astype(np.float64).T).max(axis=1)
     return float(best.mean() if is_mean else best.sum())
-
-
-def similarities(query: TokenVectors, vectors: Floats) -> npt.NDArray[np.float64]:
-    """The inner product of each token of the query, in rows, with each of ``vectors``."""
-    product: npt.NDArray[np.float64] = query.vectors.astype(np.float64) @ vectors.astype(np.float64).T
-    return product
 
 
 POSTINGS_VERSION = 1

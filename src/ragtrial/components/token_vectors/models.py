@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -10,13 +10,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, fingerprint
+from ragtrial.components.batching import TextSource, lengths_of
 from ragtrial.components.embedders.model_files import LocalModel, ModelLayout, ModuleFiles, Task, model_fingerprint
 from ragtrial.components.embedders.sentence_transformer import LIBRARIES, limit_lengths, load_model
-from ragtrial.components.interfaces import Ranker, RetrieverContext
+from ragtrial.components.interfaces import Facts, Ranker, RetrieverContext
 from ragtrial.components.token_vectors.vectors import EncodeTokens, TokenEncoder, TokenVectors
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ConfigError, RunError
-from ragtrial.records import Question
+from ragtrial.rankings import Counts
+from ragtrial.records import Question, ReportWarning
 
 Form = Literal["sparse", "late"]
 
@@ -88,6 +90,29 @@ class TokenModel(LocalModel, Ranker):
             path = context.growing("tokens", name).with_suffix(".sqlite")
         return TokenEncoder(self._load, self.batch_size, path, f"{self.kind} model={self.model}")
 
+    def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
+        """Warnings about texts that the model did not read to the end, and about unused prompts that it declares."""
+        for message in self.layout.unused_prompts(self.model):
+            yield ReportWarning("prompts-not-used", message)
+        if facts.get("texts_too_long"):
+            yield ReportWarning.of_verdict(
+                "too-long",
+                f"{setting}: {facts['texts_too_long']:,} of {facts['texts']:,} texts are longer than the "
+                f"{facts['max_length']:,} tokens that the model reads; the rest of each is ignored. Use smaller "
+                "chunks, or a model that reads more.",
+            )
+
+    def lengths(self, texts: TextSource) -> Counts | None:
+        """How many tokens each text has for the model, None if that is not known."""
+        tokenizer = self.tokenizer()
+        return None if tokenizer is None else lengths_of(texts, self.document_prompt, tokenizer)
+
+    def facts_of(self, lengths: Counts | None, texts: int) -> dict[str, Any]:
+        """How many of ``texts`` the model does not read to the end; ``lengths`` are in tokens, None if unknown."""
+        limit = self.length
+        too_long = None if lengths is None or limit is None else int((lengths > limit).sum())
+        return {"texts": texts, "texts_too_long": too_long, "max_length": limit}
+
     def mean_over_tokens(self) -> bool:
         """True if a score is divided by the number of the question's tokens, as the model declares."""
         return self.layout.declared.get("similarity_fn_name") == "meanmaxsim"
@@ -150,11 +175,6 @@ def wrong_kind(folder: Path, form: Form) -> str | None:
     if named is None and is_bare:
         return f"it is a {architecture or 'model of an unknown kind'}"
     return f"it is {_KINDS.get(str(named), f'a {named}' if named else 'an embedding model')}"
-
-
-def has_words(folder: Path) -> bool:
-    """True if the dimensions of a sparse model are the tokens of its vocabulary."""
-    return not any(module.name == "SparseAutoEncoder" for module in ModelLayout(folder).route)
 
 
 def _term_weights(dense: Any, *, is_cosine: bool) -> list[TokenVectors]:

@@ -35,7 +35,6 @@ from ragtrial.records import Unit
 from ragtrial.report.model import TEXTS
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import QueryPart
-from ragtrial.scoring.query_details import Explanation, Weighted
 
 HITS_SHOWN = 20
 """The hits of a query that the page shows; of those below it has only ranks."""
@@ -171,28 +170,6 @@ def _columns(values: Scores) -> list[list[float | None]]:
     return [[None if np.isnan(value) else round(value, 6) for value in row] for row in values.tolist()]
 
 
-def explanation_row(explanation: Explanation, hits_shown: int) -> dict[str, Any] | None:
-    """The wordings, the query's terms, and of each shown hit the matches and terms; None if there are none.
-
-    Raises ValueError for a weight that is not a number.
-    """
-    if not explanation:
-        return None
-    hits = [[_rounded(hit) for hit in column[:hits_shown]] for column in (explanation.matches, explanation.terms)]
-    return {
-        "wordings": explanation.wordings,
-        "terms": _rounded(explanation.query_terms),
-        "matches": hits[0],
-        "hit_terms": hits[1],
-    }
-
-
-def _rounded(terms: Sequence[Weighted]) -> list[list[Any]]:
-    if not all(math.isfinite(worth) for _, worth in terms):
-        raise ValueError("a weight is not a number")
-    return [[term, round(worth, 2)] for term, worth in terms]
-
-
 @dataclass(frozen=True, eq=False)
 class SettingHits:
     """All hits of a setting by query: the hits of the query at ``place`` are at ``starts[place : place + 2]``."""
@@ -203,8 +180,8 @@ class SettingHits:
     grades: Codes
     """``UNJUDGED`` where a hit is not judged."""
 
-    explanations: list[dict[str, Any] | None] | None
-    """For each query what ``explanation_row`` gives; None where there is nothing to explain."""
+    wordings: list[list[str]] | None
+    """The wordings that were asked for each query; None if there are none."""
 
     @property
     def lengths(self) -> list[int]:
@@ -265,13 +242,13 @@ class FoundHits:
         return [self.place(code) for code in own.of_query(row)[:HITS_SHOWN]]
 
     def _read(self, contender: ComparedSetting) -> SettingHits:
-        lengths, codes, why = [0], list[int](), list[dict[str, Any] | None]()
+        lengths, codes, wordings = [0], list[int](), list[list[str]]()
         scores, grades = list[float | None](), list[int]()
         report, name = contender.report, contender.part.name
         try:
             for row in report.rankings(name, self.queries):
                 new = self._coded(row)
-                why.append(explanation_row(Explanation.of(row), HITS_SHOWN))
+                wordings.append(list(map(str, row.get("wordings") or ())))
                 lengths.append(len(new))
                 codes += new
                 scores += row.get("scores") or [None] * len(new)
@@ -281,7 +258,7 @@ class FoundHits:
                 np.array(codes, dtype=np.int32),
                 np.array(scores, dtype=np.float64),
                 np.array(grades, dtype=np.int32),
-                why if any(why) else None,
+                wordings if any(wordings) else None,
             )
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise ReportError(Fault(str(report.ranking_file(name)), message=f"is damaged: {error}.")) from error

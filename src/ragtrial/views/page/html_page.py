@@ -194,7 +194,7 @@ def _blocks(contest: ComparisonInput, hits: FoundHits, ranked: Sequence[str], ba
         "summary": packed(summary_block(contest, hits, ranked, baseline)),
         "hits": packed(ranked_hits),
         "reasons": packed(reasons_block(contest, hits, deep)),
-        "explanations": packed([own.explanations for own in hits.settings]),
+        "wordings": packed([own.wordings for own in hits.settings]),
     }
     return {**blocks, "texts": packed(text_block(contest, wanted, sum(map(len, blocks.values()))))}
 

@@ -59,7 +59,7 @@ async function start() {
     else if (event.key === "ArrowRight") step(1);
   });
   addEventListener("popstate", () => { readFragment(); show(); });
-  const ahead = () => ["hits", "reasons", "explanations", "texts"].forEach(block);
+  const ahead = () => ["hits", "reasons", "wordings", "texts"].forEach(block);
   for (const event of ["pointerenter", "focusin"]) list.addEventListener(event, ahead, { once: true });
   await show();
   if (state.q != null) document.querySelector(`[data-query="${state.q}"]`)?.scrollIntoView();

@@ -145,7 +145,7 @@ async function showQuery() {
   const moved = await movedSection(asked, chosen, found);
   const below = await Promise.all(chosen.map((setting) => ranksBelow(setting, asked)));
   const leftOut = (await block("texts")).left_out;
-  const explained = (await block("explanations")).map((setting) => setting?.[asked]);
+  const wordings = (await block("wordings")).map((setting) => setting?.[asked] ?? []);
   if (state.q !== asked) return;
   document.getElementById("detail")?.removeAttribute("id");
   place.id = "detail";
@@ -155,7 +155,7 @@ async function showQuery() {
     names.length > 1 ? pairControls() : null,
     moved,
     leftOut && found.flat().some(({ chunk }) => !texts.get(chunk)) ? made("p", { class: "mute" }, "Where a text is missing below, it was left out to keep the page small.") : null,
-    made("div", { class: "lists" }, ...chosen.map((setting, at) => ranked(setting, found[at], found[1 - at], below[1 - at], query, texts, explained[setting]))),
+    made("div", { class: "lists" }, ...chosen.map((setting, at) => ranked(setting, found[at], found[1 - at], below[1 - at], query, texts, wordings[setting]))),
   ].filter(Boolean));
   for (const passage of place.querySelectorAll(".passage")) {
     const mark = passage.querySelector("mark");
@@ -191,18 +191,12 @@ function labelled(grades) {
 }
 // Empty lines take the room of text.
 const dense = (text) => plain(text).replace(/\n\s*\n/g, "\n");
-// "matches: battery 2.41, hub ~ hubs 1.90", as in the terminal; nothing without any.
-function weighed(what, terms) {
-  const text = (terms ?? []).map(([term, worth]) => `${plain(term)} ${worth.toFixed(2)}`).join(", ");
-  return text ? made("p", { class: "why", dir: "auto" }, `${what}: ${text}`) : null;
-}
-function ranked(setting, hits, others, below, query, texts, explained) {
+function ranked(setting, hits, others, below, query, texts, wordings) {
   const values = summary.metrics.slice(0, 4).map(({ name }, metric) => `${name} ${shown(summary.values[metric][setting][state.q])}`);
   const elsewhere = new Map((others ?? []).map((hit) => [hit.doc, hit.rank]).reverse());
   return made("div", {},
     made("h3", {}, plain(names[setting])), made("p", { class: "mute" }, values.join(" · ")),
-    weighed("the query's terms", explained?.terms),
-    ...(explained?.wordings ?? []).map((wording) => made("p", { class: "why", dir: "auto" }, `asked: ${plain(wording)}`)),
+    ...wordings.map((wording) => made("p", { class: "why", dir: "auto" }, `asked: ${plain(wording)}`)),
     hits.length ? null : made("p", {}, "It found nothing."),
     made("ol", {}, ...hits.map((hit) => {
       const other = others ? elsewhere.get(hit.doc) : undefined;
@@ -214,8 +208,7 @@ function ranked(setting, hits, others, below, query, texts, explained) {
         made("div", { class: "head" }, made("span", {}, `${hit.rank}.`), made("span", { class: "doc" }, plain(hit.doc)),
           disc(hit.grade), made("span", { class: "mute" }, grade),
           made("span", { class: "mute" }, hit.score == null ? "" : `score ${hit.score}`), made("span", { class: "mute" }, moved)),
-        text ? made("p", { class: "passage", dir: "auto" }, ...marked(text, hit, query)) : null,
-        weighed("matches", explained?.matches[hit.rank - 1]), weighed("terms", explained?.hit_terms[hit.rank - 1]));
+        text ? made("p", { class: "passage", dir: "auto" }, ...marked(text, hit, query)) : null);
     })));
 }
 // The text of a hit with the labelled passages inside it marked. Offsets count code points, as in the report.
