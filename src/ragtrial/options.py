@@ -96,7 +96,7 @@ class Options(Described):
             name: installed_version(name) for name in [*hashed, *([self.distribution] if self.distribution else [])]
         }
 
-    def identity(self) -> dict[str, Any]:
+    def hashed_options(self) -> dict[str, Any]:
         """The options that change the outcome, as JSON values: they are hashed."""
         return self.model_dump(mode="json", exclude=set(self.unhashed))
 

@@ -204,8 +204,10 @@ def test_a_preset_is_the_same_as_what_it_stands_for_and_what_is_written_goes_bef
     made = chunker("recursive", preset="langchain")
     spelled = {"separators": ["\n\n", "\n", " ", ""], "keep": "start", "measure": "text"}
     assert made == chunker("recursive", preset="langchain", **spelled)
-    assert made.identity() == chunker("recursive", preset="langchain", **spelled).identity()
-    assert made.identity() != chunker("recursive", **spelled).identity()  # which counts pieces where they stand
+    assert made.hashed_options() == chunker("recursive", preset="langchain", **spelled).hashed_options()
+    assert (
+        made.hashed_options() != chunker("recursive", **spelled).hashed_options()
+    )  # which counts pieces where they stand
     assert made.summary() == "recursive size=200 overlap=40 unit=tokens preset=langchain"
     own = chunker("recursive", preset="langchain", separators=[".", ""], keep="end")
     assert (own.separators, own.keep, own.measure) == ((".", ""), "end", "text")  # type: ignore[attr-defined]
@@ -275,7 +277,7 @@ def test_titles_change_nothing_where_the_text_is_measured(
 def test_what_counts_is_one_word_and_hashed_by_content(kind: str, written: dict[str, object], counted_by: str) -> None:
     made = chunker(kind, **written)
     assert made.counted_by == counted_by
-    assert made.identity() == chunker(kind).identity()
+    assert made.hashed_options() == chunker(kind).hashed_options()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from filled_collections import FILLERS, SECRET, Filled, Stored
-from ragtrial.engines import ALL, COLLECTIONS, Collection, Conditions, Item, opened
+from ragtrial.engines import ALL, COLLECTIONS, Collection, Conditions, Item, open_collection
 from ragtrial.engines.filters import comparisons, parsed, passes
 from ragtrial.errors import InputError, StoreError
 from ragtrial.rankings import Floats
@@ -56,7 +56,7 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def collection(filled: Filled) -> Collection:
-    return opened(filled.options)
+    return open_collection(filled.options)
 
 
 def ids(pages: Iterator[list[Item]]) -> list[str]:
@@ -99,8 +99,8 @@ def test_a_sample_is_of_stored_texts_with_their_vectors(collection: Collection) 
 @pytest.mark.parametrize("space", ["cosine", "ip", "l2"])
 def test_the_nearest_are_those_of_brute_force_in_their_order(tmp_path: Path, kind: str, space: str) -> None:
     with FILLERS[kind](tmp_path, ITEMS, space) as made:  # type: ignore[arg-type]  # one of the three
-        found = opened(made.options).nearest(QUERIES, 10)
-        near = scores_of(opened(made.options), QUERIES)
+        found = open_collection(made.options).nearest(QUERIES, 10)
+        near = scores_of(open_collection(made.options), QUERIES)
         for row, one in zip(near, found, strict=True):
             order = np.argsort(-row)[:10].tolist()
             assert [item.id for item in one.items] == [ITEMS[place].id for place in order]
@@ -222,19 +222,19 @@ def test_the_content_is_the_same_in_any_order_and_another_with_any_change(tmp_pa
     for place, items in enumerate((ITEMS, ITEMS[::-1], other, texts, metadata, ITEMS[1:])):
         (tmp_path / str(place)).mkdir()
         with FILLERS[kind](tmp_path / str(place), items, "ip") as made:
-            contents.append(opened(made.options).content)
+            contents.append(open_collection(made.options).content)
     assert contents[0] == contents[1]
     assert len(set(contents)) == 5
 
 
 def test_what_is_held_is_opened_once_whatever_is_said_of_its_metadata(filled: Filled) -> None:
     named = filled.options.model_copy(update={"document": "source", "check": False})
-    assert opened(named) is opened(filled.options)
+    assert open_collection(named) is open_collection(filled.options)
 
 
 def test_one_that_is_not_there_is_refused_with_where_it_was_looked_for(filled: Filled) -> None:
     with pytest.raises(InputError) as caught:
-        opened(filled.elsewhere)
+        open_collection(filled.elsewhere)
     assert filled.elsewhere.address in str(caught.value)
 
 
@@ -243,12 +243,12 @@ def test_a_secret_is_in_no_message_and_no_identity(filled: Filled) -> None:
         assert "SecretStr" not in json.dumps(type(filled.options).model_json_schema())
         return
     with pytest.raises((InputError, StoreError)) as caught:
-        opened(filled.secret)
-    said = [str(caught.value), filled.secret.address, repr(filled.secret), json.dumps(filled.secret.identity())]
+        open_collection(filled.secret)
+    said = [str(caught.value), filled.secret.address, repr(filled.secret), json.dumps(filled.secret.hashed_options())]
     assert not [text for text in said if SECRET in text]
     none: dict[str, Any] = {"headers": {}, "password": None, "api_key": None, "token": None}
     own = {name: value for name, value in none.items() if name in type(filled.secret).model_fields}
-    assert filled.secret.identity() == filled.secret.model_copy(update=own).identity()
+    assert filled.secret.hashed_options() == filled.secret.model_copy(update=own).hashed_options()
 
 
 def test_all_is_let_through_without_conditions(collection: Collection) -> None:

@@ -383,12 +383,12 @@ def test_the_identity_is_what_changes_rankings(kitchen: Experiment, name: str) -
     own = made(kitchen, name)
     fields = set(type(own).model_fields) - {*NOT_RANKING, *REACHING, "kind"}
     assert set(case.other) | case.free == fields, "every option has another value in the table, or is free"
-    assert not {*NOT_RANKING, *REACHING} & own.identity().keys()
-    assert json.loads(json.dumps(own.identity())) == own.identity()
-    assert made(kitchen, name, top_k=7, score=False).identity() == own.identity()
+    assert not {*NOT_RANKING, *REACHING} & own.hashed_options().keys()
+    assert json.loads(json.dumps(own.hashed_options())) == own.hashed_options()
+    assert made(kitchen, name, top_k=7, score=False).hashed_options() == own.hashed_options()
     for option, values in case.other.items():
         before = {key: value for key, value in values.items() if key != option}
-        assert made(kitchen, name, **values).identity() != made(kitchen, name, **before).identity(), option
+        assert made(kitchen, name, **values).hashed_options() != made(kitchen, name, **before).hashed_options(), option
 
 
 @every_case

@@ -91,7 +91,9 @@ def test_empty_documents_of_cranfield_are_kept_and_have_no_chunk_of_text(shared_
         options = {} if kind == "document" else {"unit": "characters", "size": 500}
         (tmp_path / kind).mkdir()
         chunker = CHUNKERS[kind](kind=kind, **options)
-        cut(library, chunker, None, lambda _: None, lambda _: np.empty((0, 0), np.float32)).write(tmp_path / kind)
+        counted = list[int]()
+        cut(library, chunker, None, counted.append, lambda _: np.empty((0, 0), np.float32)).write(tmp_path / kind)
+        assert sum(counted) == len(library)
         chunks = Chunks(library, tmp_path / kind)
         titled = {place for place in range(len(library)) if library[place].text or library[place].title}
         assert set(chunks.document.tolist()) == titled

@@ -57,7 +57,7 @@ class ContextOptions(Options):
         """True if nothing but a chunk's own text and its title is indexed."""
         return not self.headings and not self.sentences and self.prefixes is None
 
-    def identity(self) -> dict[str, Any]:
+    def hashed_options(self) -> dict[str, Any]:
         """The hashed options; the content of ``prefixes`` is hashed elsewhere."""
         return {**self.model_dump(mode="json", exclude={"prefixes"}), "version": VERSION}
 

@@ -164,7 +164,7 @@ class Ranker(Options):
         """The names of those whose rankings it takes."""
         return ()
 
-    def identity(self) -> dict[str, Any]:
+    def hashed_options(self) -> dict[str, Any]:
         """The options that change its rankings: not their depth, and not the parts that it depends on."""
         return {**self.model_dump(mode="json", exclude={*REACHING, *NOT_RANKING}), "version": self.ranking_version}
 

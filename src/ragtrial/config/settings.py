@@ -91,7 +91,7 @@ class Setting:
         reach = {name: _whole(getattr(self, name)) for name in sorted(self.reached_by)}
         if "embedder" in reach and "embedder" not in self.retriever.reached_by:
             reach["embedder"] = _whole(self.embedder.whole)
-        own = [self.retriever.identity(), folders_of(self.retriever)]
+        own = [self.retriever.hashed_options(), folders_of(self.retriever)]
         return fingerprint([own, reach, [part.ranking_key for part in self.parts]])
 
     @property

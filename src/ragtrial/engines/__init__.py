@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from ragtrial.engines.base import STORES, Index, IndexUse, Store, Vectors
-from ragtrial.engines.collection import COLLECTIONS, DEFAULT_KIND, Collection, CollectionOptions, Item, opened
+from ragtrial.engines.collection import COLLECTIONS, DEFAULT_KIND, Collection, CollectionOptions, Item, open_collection
 from ragtrial.engines.filters import ALL, Conditions
 from ragtrial.registry import AnyOf
 
@@ -32,5 +32,5 @@ __all__ = [
     "Item",
     "Store",
     "Vectors",
-    "opened",
+    "open_collection",
 ]

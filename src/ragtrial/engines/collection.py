@@ -421,7 +421,7 @@ _OPENED: list[tuple[CollectionOptions, object, Collection]] = []
 _LOCK = threading.RLock()
 
 
-def opened(options: CollectionOptions, *, afresh: bool = False) -> Collection:
+def open_collection(options: CollectionOptions, *, afresh: bool = False) -> Collection:
     """The collection, opened once in this process for all options of its metadata.
 
     ``afresh`` checks whether it has changed: files are read again if they differ, a server is asked again. Raises

@@ -214,9 +214,9 @@ class ServerStore(Server, Store):
     def is_exclusive(self) -> bool:
         return self.url is None
 
-    def identity(self) -> dict[str, Any]:
+    def hashed_options(self) -> dict[str, Any]:
         reached_by = self.connected_by if self.url is None else ()
-        return {name: value for name, value in super().identity().items() if name not in reached_by}
+        return {name: value for name, value in super().hashed_options().items() if name not in reached_by}
 
     def check(self) -> None:
         missing = {extra for package, extra in self.packages.items() if installed_version(package) is None}

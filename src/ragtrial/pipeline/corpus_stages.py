@@ -198,7 +198,7 @@ class ContextStage(Stage[IndexedTexts]):
 
     def inputs(self) -> Inputs:
         content = {} if self._prefixes_digest is None else {"context prefixes": self._prefixes_digest}
-        options = dotted_options("context", self._context.identity())
+        options = dotted_options("context", self._context.hashed_options())
         return options | versions_of(self._context) | content
 
     @cached_property
@@ -429,7 +429,7 @@ class IndexStage(Stage[dict[str, Any]]):
 
     @cached_property
     def _options(self) -> Inputs:
-        return dotted_options("store", self.store.identity()) | versions_of(self.store)
+        return dotted_options("store", self.store.hashed_options()) | versions_of(self.store)
 
     @cached_property
     def _searched_with(self) -> Inputs:
@@ -461,7 +461,7 @@ class IndexStage(Stage[dict[str, Any]]):
 
     def load(self, folder: Path, texts: IndexedTexts) -> dict[str, Any]:
         sealed = self.resources.workspace.seal(self.kind, folder.name)
-        options = {name: value for name, value in self.store.identity().items() if value is not None}
+        options = {name: value for name, value in self.store.hashed_options().items() if value is not None}
         description = {**options, "vectors": len(texts)}
         if self.store.is_exact:
             return description

@@ -21,7 +21,7 @@ from ragtrial.cache.arrays import read_array, write_array
 from ragtrial.cache.atomic import write_text
 from ragtrial.components.refiners import Refiner
 from ragtrial.config.settings import Setting
-from ragtrial.engines import CollectionOptions, Index, IndexUse, Store, opened
+from ragtrial.engines import CollectionOptions, Index, IndexUse, Store, open_collection
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.pipeline.corpus_stages import IndexStage, open_indexes
 from ragtrial.pipeline.ranking_stage import OpenSetting, RankingStage, open_setting
@@ -120,7 +120,7 @@ class AuditStage(Stage[Audited]):
     def collection_size(self) -> int | None:
         """The number of vectors in the searched collection; None for an index that was built here."""
         collection = self.setting.retriever.searched_collection
-        return None if collection is None else opened(collection).count
+        return None if collection is None else open_collection(collection).count
 
     def inputs(self) -> Inputs:
         return {"top_k": self._depth.units, "format": 4}
@@ -142,7 +142,7 @@ class AuditStage(Stage[Audited]):
         ]
         write_array(folder / "shares.npy", np.array(shares, dtype=np.float64))
         if (collection := self.setting.retriever.searched_collection) is not None:
-            _write_use(folder, opened(collection).use())
+            _write_use(folder, open_collection(collection).use())
 
     def _as_near(self, search: OpenSetting, found: Sequence[set[Key]], exact: Ranked) -> list[set[Key]]:
         """For each query the exact hits, and all hits in ``found`` that are as near as the last of them."""

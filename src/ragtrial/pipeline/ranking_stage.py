@@ -227,7 +227,7 @@ class RankingStage(Stage[Ranked]):
 
     def inputs(self) -> Inputs:
         retriever, reached = self.setting.retriever, self.setting.retriever.reached_by
-        inputs = options_and_code("retriever", retriever, retriever.identity(), "retriever code")
+        inputs = options_and_code("retriever", retriever, retriever.hashed_options(), "retriever code")
         inputs[f"retriever {retriever.inputs_are}"] = fingerprint(retriever.inputs(self.resources.digest))
         asked = fingerprint([retriever.asked(question) for question in self.questions])
         inputs |= {"questions": asked, "evaluators.unit": self.unit, "rankings format": RANKINGS_FORMAT}
@@ -235,7 +235,7 @@ class RankingStage(Stage[Ranked]):
             own = [question.own_document for question in self.questions]
             inputs["dataset.drop_query_document"] = fingerprint(own)
         if "context" in reached and "chunker" not in reached:
-            inputs |= dotted_options("context", self.setting.context.identity())
+            inputs |= dotted_options("context", self.setting.context.hashed_options())
         if self._has_embedder:
             embedder = self.resources.embedder(self.setting.embedder)
             inputs |= embedder_inputs(embedder) | {"embedder.query_prefix": embedder.query_prefix}

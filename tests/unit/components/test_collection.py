@@ -14,7 +14,7 @@ from chroma_databases import Item, chroma_server, word_counts, write_collection
 from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from ragtrial import run_experiment
 from ragtrial.components.interfaces import Candidates
-from ragtrial.engines import opened
+from ragtrial.engines import open_collection
 from ragtrial.engines.chroma import USES_GRAPH, ChromaCollection, ChromaCollectionOptions
 from ragtrial.pipeline.run import Run
 from ragtrial.records import Question
@@ -188,7 +188,7 @@ def test_the_same_command_searches_again_only_when_the_collection_has_changed(tm
         assert len(names) == 2  # those of the engine, and those of exact search
         assert ranked(reported(made)) == ranked(first)
         assert {found for kind, found in made.stages() if kind == "rankings"} == names
-        collection = opened(ChromaCollectionOptions(url=f"http://127.0.0.1:{port}", name="docs"))
+        collection = open_collection(ChromaCollectionOptions(url=f"http://127.0.0.1:{port}", name="docs"))
         assert isinstance(collection, ChromaCollection)
         collection.handle.update(ids=[ITEMS[0].id], metadatas=[{"about": "nothing"}])
         reported(made)
@@ -198,15 +198,15 @@ def test_the_same_command_searches_again_only_when_the_collection_has_changed(tm
 def test_a_folder_whose_vectors_changed_is_another_input(tmp_path: Path, database: Path) -> None:
     folder = shutil.copytree(database, tmp_path / "db")
     options = ChromaCollectionOptions(path=str(folder), name="docs")
-    before = opened(options)
-    assert opened(options, afresh=True) is before
+    before = open_collection(options)
+    assert open_collection(options, afresh=True) is before
     write_collection(folder, ITEMS[:1], "other")
-    after = opened(options, afresh=True)
+    after = open_collection(options, afresh=True)
     assert after is not before
     assert (after.id, after.content) == (before.id, before.content), "another collection of the folder is no change"
     shutil.rmtree(folder)
     write_collection(folder, ITEMS, vector=lambda text: [*word_counts(text)[:31], 7.0])
-    assert opened(options, afresh=True).content != before.content
+    assert open_collection(options, afresh=True).content != before.content
 
 
 def test_a_query_has_conditions_of_its_own_beside_those_of_the_config(

@@ -103,8 +103,8 @@ class FilteredOptions(ChromaCollectionOptions):
 
 def test_a_filter_is_in_the_engines_words_and_changes_rankings() -> None:
     over = FilteredOptions(path="db", name="docs")
-    assert "filter" not in DenseRetriever(collection=over).identity()
-    assert DenseRetriever(collection=over, filter="a = 1").identity()["filter"] == "a = 1"
+    assert "filter" not in DenseRetriever(collection=over).hashed_options()
+    assert DenseRetriever(collection=over, filter="a = 1").hashed_options()["filter"] == "a = 1"
     with pytest.raises(ValidationError, match="filter is a mapping; SQL has it as a text"):
         DenseRetriever(collection=over, filter={"a": 1})
     with pytest.raises(ValidationError, match="filter: Chroma has no filters beside where"):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from experiments import write_experiment
-from ragtrial.engines import Conditions, opened
+from ragtrial.engines import Conditions, open_collection
 from ragtrial.engines.faiss import FaissCollectionOptions
 from ragtrial.errors import ConfigError, InputError
 from ragtrial.rankings import Floats
@@ -62,7 +62,7 @@ def test_every_type_finds_what_brute_force_does_and_gives_its_vectors_back(
     width = {"nprobe": 8} if "IVF" in factory else {"ef": COUNT} if "HNSW" in factory else {}
     index = index_of(factory, numbers)
     made = options(tmp_path, index, rows(), **width)
-    held = opened(made)
+    held = open_collection(made)
     items, stored = held.get(["i3", "i0"])
     assert [item.id for item in items] == ["i3", "i0"]
     np.testing.assert_allclose(stored, VECTORS[[3, 0]], atol=0.03)  # SQ8 has 256 values for each number
@@ -80,12 +80,12 @@ def test_the_width_is_that_of_the_options_or_of_the_file(tmp_path: Path) -> None
     graph = index_of("HNSW16")
     graph.hnsw.efSearch = 33
     (tmp_path / "a").mkdir()
-    held = opened(options(tmp_path / "a", graph, rows()))
+    held = open_collection(options(tmp_path / "a", graph, rows()))
     assert ([held.width(depth) for depth in (1, 40)], held.facts) == ([33, 40], {"index": "IndexHNSWFlat", "ef": 33})
-    wider = opened(held.options.model_copy(update={"ef": 50}))
+    wider = open_collection(held.options.model_copy(update={"ef": 50}))
     assert ([wider.width(depth) for depth in (1, 60)], wider.facts["ef"]) == ([50, 60], 50)
     (tmp_path / "b").mkdir()
-    lists = opened(options(tmp_path / "b", index_of("IVF8,Flat"), rows(), nprobe=3))
+    lists = open_collection(options(tmp_path / "b", index_of("IVF8,Flat"), rows(), nprobe=3))
     assert (lists.width(5), lists.facts) == (None, {"index": "IndexIVFFlat", "nprobe": 3})
 
 
@@ -115,7 +115,7 @@ def test_an_index_that_cannot_be_searched_so_is_refused(
     if damage is not None:
         damage(tmp_path / "docs.index")
     with pytest.raises(InputError) as caught:
-        opened(made)
+        open_collection(made)
     assert fault in str(caught.value)
 
 
@@ -123,11 +123,11 @@ def test_a_metric_that_is_neither_distance_nor_product_is_refused(tmp_path: Path
     index = faiss.IndexFlat(DIMENSION, faiss.METRIC_L1)
     index.add(VECTORS)
     with pytest.raises(InputError, match="compares by FAISS's metric 2; it must be the inner product or L2"):
-        opened(options(tmp_path, index, rows()))
+        open_collection(options(tmp_path, index, rows()))
 
 
 def test_conditions_on_an_index_that_takes_none_are_refused_before_the_run(tmp_path: Path) -> None:
-    held = opened(options(tmp_path, index_of("NSG8"), rows()))
+    held = open_collection(options(tmp_path, index_of("NSG8"), rows()))
     assert len(held.nearest(VECTORS[:1], 3)[0].items) == 3
     with pytest.raises(ValueError, match=r"cannot be searched: .*params"):
         held.check_conditions(Conditions({"third": 1}))
@@ -150,13 +150,13 @@ def test_rows_that_do_not_fit_are_named_with_their_line(
 ) -> None:
     made = options(tmp_path, index_of("Flat"), change(rows()))
     with pytest.raises(InputError) as caught:
-        opened(made)
+        open_collection(made)
     assert str(caught.value) == f"{tmp_path}/{fault.format(path=made.path)}"
 
 
 def test_numbers_in_no_known_order_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="numbers of its own, in no known order: build it in an IndexIDMap"):
-        opened(options(tmp_path, index_of("IVF8,Flat", OWN_NUMBERS.tolist()), rows()))
+        open_collection(options(tmp_path, index_of("IVF8,Flat", OWN_NUMBERS.tolist()), rows()))
 
 
 @pytest.mark.parametrize("key", ["path", "items"])
@@ -168,7 +168,7 @@ def test_a_pickle_is_refused_where_it_is_named(tmp_path: Path, key: str) -> None
 
 def test_an_index_is_opened_again_when_one_of_its_files_changes(tmp_path: Path) -> None:
     made = options(tmp_path, index_of("Flat"), rows())
-    held = opened(made)
-    assert opened(made, afresh=True) is held
+    held = open_collection(made)
+    assert open_collection(made, afresh=True) is held
     options(tmp_path, index_of("Flat"), [{**rows()[0], "text": "another"}, *rows()[1:]])
-    assert opened(made, afresh=True).content != held.content
+    assert open_collection(made, afresh=True).content != held.content

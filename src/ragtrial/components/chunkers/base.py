@@ -63,8 +63,8 @@ class Chunker(Options):
 
     kind: str
 
-    def identity(self) -> dict[str, Any]:
-        return {**super().identity(), "version": self.revision}
+    def hashed_options(self) -> dict[str, Any]:
+        return {**super().hashed_options(), "version": self.revision}
 
     def check(self) -> None:
         """Raise ModelNotFoundError if a function or a package that the options name is missing."""
@@ -74,7 +74,7 @@ class Chunker(Options):
 
         ``digest`` hashes files. Raises ModelNotFoundError.
         """
-        return self.identity()
+        return self.hashed_options()
 
     @property
     def counted_by(self) -> str:
@@ -115,9 +115,9 @@ class MeasuredChunker(Chunker):
             )
         return self
 
-    def identity(self) -> dict[str, Any]:
+    def hashed_options(self) -> dict[str, Any]:
         """Without what counts, which is hashed by its content and not by its name."""
-        parts = super().identity()
+        parts = super().hashed_options()
         return {name: value for name, value in parts.items() if name not in ("unit", "tokenizer")}
 
     @property

@@ -44,8 +44,8 @@ _SHARDS = 64  # a corpus has at least this many if it has enough batches, so tha
 class Embedded:
     """Texts whose vectors are all in the cache at ``path``, in the order of their keys.
 
-    ``amount`` is the length of the texts that the model embedded for it, ``seconds`` the time that took, ``billed`` the
-    tokens that an endpoint billed (None: it does not say).
+    ``amount`` is the total length of the newly embedded texts, ``seconds`` the time that took, and ``billed`` the
+    tokens that an endpoint billed (None: not reported).
     """
 
     path: Path
@@ -75,11 +75,11 @@ class Embedded:
 
 
 Start = Callable[[Embedder], Workers | None]
-"""Gives the workers that embed texts of documents; None where this process does."""
+"""Starts the workers that embed texts of documents; None if this process embeds them."""
 
 
 class _Model:
-    """The model of an embedder, loaded when it is first needed, and the workers that load it, too."""
+    """The model of an embedder, loaded when it is first needed, and the workers that have their own copies of it."""
 
     def __init__(self, embedder: Embedder, start: Start) -> None:
         self._embedder = embedder
@@ -104,8 +104,30 @@ class _Model:
             self.workers.release()
 
 
+@dataclass(frozen=True, eq=False)
+class _MissingTexts:
+    """The texts of ``source`` that ``cache`` lacks: those at the positions of ``order``, longest first."""
+
+    cache: VectorCache
+    source: TextSource
+    prefix: str
+    lengths: Counts
+    keys: Keys
+    order: Counts
+    meter: Meter
+
+    def keep(self, batches: Sequence[tuple[Batch, Floats]]) -> None:
+        """Write the vectors of batches that were just finished, with their shares of the costs."""
+        shares = self.meter.shares(np.concatenate([self.lengths[positions] for (positions, _), _ in batches]))
+        for (positions, texts), vectors in batches:
+            shortest = min(range(len(texts)), key=lambda row: len(texts[row]))
+            self.cache.keep_probe(self.prefix + texts[shortest], vectors[shortest])  # first: no vector without a probe
+            costs, shares = np.split(shares, [len(texts)])
+            self.cache.write(self.keys[positions], vectors, costs)
+
+
 class CachedEmbedder:
-    """``embedder`` with its vectors kept in a file of ``folder``; the model is loaded when the first text is missing.
+    """``embedder`` with a cache of its vectors in ``folder``; the model is loaded when the first text is missing.
 
     Vectors are returned cut to ``embedder.used_dimensions``; those in the cache, and all of ``embed``, are whole.
 
@@ -128,13 +150,13 @@ class CachedEmbedder:
         self._dimension: int | None = None
 
     def cut(self, embedder: Embedder) -> CachedEmbedder:
-        """The same model and cache for ``embedder``, which differs in ``used_dimensions``."""
+        """A copy for ``embedder``, which differs only in ``used_dimensions``, with the same model and cache."""
         other = copy(self)
         other.embedder = embedder
         return other
 
     def check(self) -> None:
-        """Raise InputError if the model will not load, or is known to have fewer dimensions than is asked for."""
+        """Raise InputError if the model cannot be loaded, or is known to have fewer dimensions than requested."""
         self.embedder.check()
         if self.tokenizer is not None and not self.path.exists():  # otherwise it has counted the embedded texts
             self.tokenizer.check()
@@ -144,16 +166,16 @@ class CachedEmbedder:
 
     def embed_now(self, texts: Sequence[str]) -> Floats:
         """The vectors of ``texts`` from the model itself, float32 (texts, dimension). Raises EmbedderError."""
-        return self._cut(self._made(texts))
+        return self._cut(self._embed_directly(texts))
 
-    def _made(self, texts: Sequence[str]) -> Floats:
+    def _embed_directly(self, texts: Sequence[str]) -> Floats:
         encode = self._model.loaded()
         at_once = self.embedder.calls_at_once > 1
-        with nullcontext() if at_once else self._model.lock:  # of threads: a model in memory works on one batch
+        with nullcontext() if at_once else self._model.lock:  # a model in memory works on one batch at a time
             return self._of_one_dimension(model_vectors(self.embedder, encode, texts), texts)
 
     def _of_one_dimension(self, vectors: Floats, texts: Sequence[str]) -> Floats:
-        """``vectors``, if they have the dimension that all had before. Raises EmbedderError."""
+        """``vectors``, if they have the dimension of all vectors before them. Raises EmbedderError."""
         checked(vectors, texts, self._dimension, f"the embedder ({self.embedder.kind})")
         self._dimension = vectors.shape[1]
         return vectors
@@ -176,14 +198,14 @@ class CachedEmbedder:
         return self._vectors(texts, self.query_prefix)
 
     def embed_documents(self, texts: Sequence[str]) -> Floats:
-        """The vectors of texts of documents, as ``embed_queries``."""
+        """The vectors of texts of documents; see ``embed_queries``."""
         return self._vectors(texts, self.document_prefix)
 
     def _vectors(self, texts: Sequence[str], prefix: str) -> Floats:
         if not texts:
             return np.empty((0, 0), dtype=np.float32)
         if self.path.exists():
-            with VectorCache(self.path) as cache, suppress(KeyError):  # without one of them all are asked for
+            with VectorCache(self.path) as cache, suppress(KeyError):  # if one is missing, all go to ``embed``
                 vectors = cache.read(text_keys(prefix + text for text in texts))
                 self._dimension = self._dimension or vectors.shape[1]
                 return self._cut(vectors)
@@ -194,11 +216,10 @@ class CachedEmbedder:
     def embed(
         self, source: TextSource, prefix: str, lengths: Counts, advance: Callable[[int], None] = lambda _: None
     ) -> Embedded:
-        """Embed every text of ``source`` behind ``prefix``, of the given ``lengths`` (see there).
+        """Embed every text of ``source``, each after ``prefix``; ``lengths`` are those of ``CachedEmbedder.lengths``.
 
-        Equal texts are embedded once, and texts that the cache has are not embedded. Each batch is kept before the
-        thread that made it begins another. ``advance`` is called for every text that is done. Raises EmbedderError and
-        WorkspaceError.
+        Equal texts are embedded once, and cached texts are not embedded again. A thread keeps each batch before it
+        begins the next. ``advance`` gets the number of texts that are done. Raises EmbedderError and WorkspaceError.
         """
         keys = batching.keys_of(source, prefix)
         # If two threads want the same text, the second finds it in the cache.
@@ -212,54 +233,42 @@ class CachedEmbedder:
                 self._refuse_another_model(cache)
                 if workers is None:
                     self._model.loaded()
-            start, meter = time.perf_counter(), Meter(self._billed)
-
-            def keep(made: Sequence[tuple[Batch, Floats]]) -> None:
-                shares = meter.shares(np.concatenate([lengths[positions] for (positions, _), _ in made]))
-                for (positions, texts), vectors in made:
-                    shortest = min(range(len(texts)), key=lambda row: len(texts[row]))
-                    cache.keep_probe(prefix + texts[shortest], vectors[shortest])  # first: no vector is without a probe
-                    costs, shares = np.split(shares, [len(texts)])
-                    cache.write(keys[positions], vectors, costs)
-
-            for count in self._each_done(source, order, lengths, prefix, workers, keep):
+            start = time.perf_counter()
+            missing = _MissingTexts(cache, source, prefix, lengths, keys, order, Meter(self._billed))
+            for count in self._by_batches(missing) if workers is None else self._by_workers(missing, workers):
                 advance(count)
             seconds = time.perf_counter() - start
         amount, now = int(lengths[order].sum()), self._billed()
         tokens = None if now is None else now - (billed or 0)
         return Embedded(self.path, keys, self._dimension or 0, amount, seconds, tokens)
 
-    def _each_done(
-        self,
-        source: TextSource,
-        order: Counts,
-        lengths: Counts,
-        prefix: str,
-        workers: Workers | None,
-        keep: Callable[[Sequence[tuple[Batch, Floats]]], None],
-    ) -> Iterator[int]:
-        """Embed the texts of ``order`` in batches, which ``keep`` gets at once; how many texts are done, each time."""
-        size, most_length = self.embedder.batch_size, self.embedder.batch_length
-        if workers is not None:
+    def _by_workers(self, missing: _MissingTexts, workers: Workers) -> Iterator[int]:
+        """Embed shards of batches by ``workers``, side by side. Yields the number of texts of each finished shard."""
+        size, most_length, prefix = self.embedder.batch_size, self.embedder.batch_length, missing.prefix
 
-            def embed_shard(shard: Sequence[Batch]) -> int:
-                positions = np.concatenate([positions for positions, _ in shard])
-                with naming_the_text(source, positions):
-                    made = workers.embed([[prefix + text for text in texts] for _, texts in shard])
-                pairs = zip(shard, made, strict=True)
-                keep([(batch, self._of_one_dimension(vectors, batch[1])) for batch, vectors in pairs])
-                return len(positions)
+        def embed(shard: Sequence[Batch]) -> int:
+            positions = np.concatenate([positions for positions, _ in shard])
+            with naming_the_text(missing.source, positions):
+                vectors = workers.embed([[prefix + text for text in texts] for _, texts in shard])
+            pairs = zip(shard, vectors, strict=True)
+            missing.keep([(batch, self._of_one_dimension(rows, batch[1])) for batch, rows in pairs])
+            return len(positions)
 
-            most_batches = min(max(-(-len(order) // size) // _SHARDS, 1), batching.MOST_BATCHES)
-            work = batching.shards(source, order, lengths, size, most_length, most_batches)
-            yield from (done for _, done in as_they_come(embed_shard, work, workers.count))
-            return
+        most_batches = min(max(-(-len(missing.order) // size) // _SHARDS, 1), batching.MOST_BATCHES)
+        work = batching.shards(missing.source, missing.order, missing.lengths, size, most_length, most_batches)
+        yield from (count for _, count in as_they_come(embed, work, workers.count))
 
+    def _by_batches(self, missing: _MissingTexts) -> Iterator[int]:
+        """Embed batches here, or by requests side by side. Yields the number of texts of each finished batch.
+
+        Raises EmbedderError at the end if an endpoint refused some of the texts.
+        """
+        size, most_length, at_once = self.embedder.batch_size, self.embedder.batch_length, self.embedder.calls_at_once
         refusals, refused = Refusals(), list[int]()
 
         def ask(items: Sequence[tuple[int, str]]) -> Floats:
-            with naming_the_text(source, np.array([position for position, _ in items])):
-                return self._made([prefix + text for _, text in items])
+            with naming_the_text(missing.source, np.array([position for position, _ in items])):
+                return self._embed_directly([missing.prefix + text for _, text in items])
 
         def embed(batch: Batch) -> int:
             for items, vectors in refusals.by_halves(list(zip(*batch, strict=True)), ask):
@@ -267,17 +276,17 @@ class CachedEmbedder:
                 if vectors is None:
                     refused.extend(positions)
                 else:
-                    keep([((np.array(positions), list(texts)), vectors)])
+                    missing.keep([((np.array(positions), list(texts)), vectors)])
             return len(batch[0])
 
-        todo, at_once = batching.batches(source, order, lengths, size, most_length), self.embedder.calls_at_once
-        yield from map(embed, todo) if at_once == 1 else (done for _, done in as_they_come(embed, todo, at_once))
+        work = batching.batches(missing.source, missing.order, missing.lengths, size, most_length)
+        yield from map(embed, work) if at_once == 1 else (count for _, count in as_they_come(embed, work, at_once))
         refusals.check()
         if refused:
-            longest = max(refused, key=lambda position: lengths[position])
+            longest = max(refused, key=lambda position: missing.lengths[position])
             raise EmbedderError(
-                f"{counted(len(refused), 'text was', 'texts were')} refused, the longest {source.text_id(longest)}: "
-                f"{refusals.first} All others are embedded and kept."
+                f"{counted(len(refused), 'text was', 'texts were')} refused, the longest "
+                f"{missing.source.text_id(longest)}: {refusals.first} All others are embedded and kept."
             )
 
     def _billed(self) -> int | None:
@@ -295,7 +304,7 @@ class CachedEmbedder:
         return first, keys[first]
 
     def dimension(self) -> int | None:
-        """The dimension of the vectors, None where neither the cache nor the model's files say."""
+        """The dimension of the vectors; None if neither the cache nor the model's files show it."""
         return self.embedder.used_dimensions or self._whole_dimension()
 
     def _whole_dimension(self) -> int | None:
@@ -322,16 +331,16 @@ class CachedEmbedder:
     def _refuse_another_model(self, cache: VectorCache) -> None:
         """Raise EmbedderError if the model differs from the model of the cached vectors: two must not mix.
 
-        One cached text is embedded again for that, once, before any new text, and only where the fingerprint does not
-        show a change: for endpoints and custom functions.
+        One cached text is embedded again to compare. That happens once, before any new text, and only for endpoints
+        and custom functions, whose changes the fingerprint does not show.
         """
         probe = cache.probe()
         if self._model.is_known or probe is None or not self.embedder.may_change:
             self._model.is_known = True
             return
         text, kept = probe
-        (made,) = self._made([text])
-        if not are_of_one_model(kept, made):
+        (vector,) = self._embed_directly([text])
+        if not are_of_one_model(kept, vector):
             raise EmbedderError(
                 f"the embedder ({self.embedder.kind}) gives another vector for {text[:60]!r} than it gave before; "
                 "vectors of two models cannot be compared. If the model has changed, give it another `version:`."

@@ -176,9 +176,9 @@ class FusingRefiner(Refiner):
             raise ValueError(f"`rank_constant` is used by method: rrf alone, not by {self.method}; leave it out.")
         return self
 
-    def identity(self) -> dict[str, Any]:
+    def hashed_options(self) -> dict[str, Any]:
         unused = "normalisation" if self.method == "rrf" else "rank_constant"
-        return {name: value for name, value in super().identity().items() if name != unused}
+        return {name: value for name, value in super().hashed_options().items() if name != unused}
 
     def fuse(
         self, names: Sequence[str], lists: Sequence[Rankings], keys: Keys, weights: Sequence[float] | None = None
@@ -247,10 +247,10 @@ class FusionRefiner(FusingRefiner):
     def parts(self) -> tuple[str, ...]:
         return tuple(self.input_names)
 
-    def identity(self) -> dict[str, Any]:
+    def hashed_options(self) -> dict[str, Any]:
         # Equal weights change no order, but they change scores, which dependent refiners may use.
         weights = None if self.weights is None or set(self.weights) == {1} else self.weights
-        return {**super().identity(), "weights": weights}
+        return {**super().hashed_options(), "weights": weights}
 
     def open(self, context: RetrieverContext) -> OpenRefiner:
         return _OpenFusion(self, SpanCodes(context.library))
@@ -367,9 +367,9 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
         """Not with a chat model: measuring latency would pay for each question once more."""
         return self.endpoint is None
 
-    def identity(self) -> dict[str, Any]:
+    def hashed_options(self) -> dict[str, Any]:
         """Without the options of the chat model; its wordings are part of ``asked``."""
-        parts = super().identity()
+        parts = super().hashed_options()
         for name in ("endpoint", "prompt", "lines"):
             del parts[name]
         return parts if self.writer is None else parts | {"writer": [self.writer.key, self.writer.by_line]}

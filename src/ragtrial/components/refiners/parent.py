@@ -116,9 +116,9 @@ class Parent(SingleInputRefiner):
     def reached_by(self) -> frozenset[str]:
         return frozenset({"chunker"} if self.returns == "chunk" else ())
 
-    def identity(self) -> dict[str, Any]:
+    def hashed_options(self) -> dict[str, Any]:
         """``neighbours`` counts only where they are returned."""
-        parts = super().identity()
+        parts = super().hashed_options()
         return parts if self.returns == "neighbours" else {**parts, "neighbours": None}
 
     def open(self, context: RetrieverContext) -> OpenRefiner:

@@ -93,10 +93,10 @@ class Rerank(LocalModel, SingleInputRefiner):
             return rerankers.EndpointReranker(self.endpoint)
         return rerankers.LocalReranker(self)
 
-    def identity(self) -> dict[str, Any]:
+    def hashed_options(self) -> dict[str, Any]:
         """Without what changes no score but in its last bits, and the options of the other kind of model."""
         unhashed = {"device", "batch_size", "endpoint"} if self.endpoint is None else LocalModel.model_fields.keys()
-        parts = {name: value for name, value in super().identity().items() if name not in unhashed}
+        parts = {name: value for name, value in super().hashed_options().items() if name not in unhashed}
         return parts | (self.endpoint.parts() if self.endpoint else {})
 
     def expected_cost(self, questions: Sequence[Question], texts: Texts) -> float | None:

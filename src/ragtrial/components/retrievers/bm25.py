@@ -106,8 +106,13 @@ class Bm25Retriever(ChunkRetriever):
         delta = _DELTAS.get(self.method, 0.0) if self.delta is None else self.delta
         return terms.Weighting(self.method, self.k1, self.b, delta)
 
-    def identity(self) -> dict[str, Any]:
-        return {**super().identity(), "k1": float(self.k1), "b": float(self.b), "delta": float(self.weighting.delta)}
+    def hashed_options(self) -> dict[str, Any]:
+        return {
+            **super().hashed_options(),
+            "k1": float(self.k1),
+            "b": float(self.b),
+            "delta": float(self.weighting.delta),
+        }
 
     def inputs(self, digest: Digest) -> Any:
         return {"version": [terms.INDEX_VERSION, *terms.TERMS_VERSION], "stop_words": sorted(self.left_out())}

@@ -100,8 +100,10 @@ class CustomRetriever(Retriever):
     """Your version of the function and its index: cached answers are used while it stays the same (default: the hash of
     the function's files)."""
 
-    def identity(self) -> dict[str, Any]:
-        return {name: value for name, value in super().identity().items() if name not in ("batch_size", "version")}
+    def hashed_options(self) -> dict[str, Any]:
+        return {
+            name: value for name, value in super().hashed_options().items() if name not in ("batch_size", "version")
+        }
 
     def inputs(self, digest: Digest) -> Any:
         return version_parts(self.function, self.version, digest, external.is_there)
@@ -143,7 +145,7 @@ class _OpenCustom:
     @cached_property
     def _journal(self) -> Journal:
         library = self._context.library
-        asked = {key: value for key, value in self._options.identity().items() if key != "on_error"}
+        asked = {key: value for key, value in self._options.hashed_options().items() if key != "on_error"}
         name = fingerprint([asked, self._options.inputs(file_digest), library.digest])
         return Journal(self._context.growing("answers", name).with_suffix(".jsonl"), library)
 

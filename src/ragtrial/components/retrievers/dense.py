@@ -9,20 +9,19 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast
 
-import numpy as np
 from pydantic import Field, JsonValue, PrivateAttr, model_validator
 
 from ragtrial.cache.fingerprints import Digest
 from ragtrial.components.interfaces import RETRIEVERS, Candidates, Fact, Facts, RetrieverContext, VectorRetriever
 from ragtrial.dataset.chunks import SpanCodes
 from ragtrial.dataset.texts import short
-from ragtrial.engines import AnyCollection, Collection, CollectionOptions, Conditions, Store, opened, placement
+from ragtrial.engines import AnyCollection, Collection, CollectionOptions, Conditions, Store, open_collection, placement
 from ragtrial.engines.exact import ExactSearch
 from ragtrial.engines.placement import ItemSpans, VectorAgreement
 from ragtrial.errors import InputError
 from ragtrial.options import shown
 from ragtrial.progress import stage
-from ragtrial.rankings import deeper, from_rows
+from ragtrial.rankings import Floats, deeper, from_rows
 from ragtrial.records import Question, ReportWarning
 
 _OF_COLLECTIONS = ("collection", "where", "where_document", "filter")
@@ -96,28 +95,28 @@ class DenseRetriever(VectorRetriever):
         exact._is_exact = True  # noqa: SLF001 - of the same class
         return exact
 
-    def identity(self) -> dict[str, Any]:
-        identity = super().identity()
+    def hashed_options(self) -> dict[str, Any]:
+        options = super().hashed_options()
         if self.collection is None:
-            return {name: value for name, value in identity.items() if name not in _OF_COLLECTIONS}
+            return {name: value for name, value in options.items() if name not in _OF_COLLECTIONS}
         if self.filter is None:
-            del identity["filter"]
-        identity["collection"] = collection = self.collection.identity()
+            del options["filter"]
+        options["collection"] = collection = self.collection.hashed_options()
         if self._is_exact:
             for name in self.collection.search_options:
                 collection.pop(name, None)
-            identity["search"] = "exact"
-        return identity
+            options["search"] = "exact"
+        return options
 
     def inputs(self, digest: Digest) -> Any:
         if self.collection is None:
             return None
-        return dict(opened(self.collection).inputs())
+        return dict(open_collection(self.collection).inputs())
 
     def width(self, store: Store, depth: int) -> int | None:
         if self.collection is None:
             return super().width(store, depth)
-        return None if self._is_exact else opened(self.collection).width(depth)
+        return None if self._is_exact else open_collection(self.collection).width(depth)
 
     def asked(self, question: Question) -> Any:
         if self.collection is None:
@@ -128,7 +127,7 @@ class DenseRetriever(VectorRetriever):
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         if self.collection is not None:
             try:
-                opened(self.collection, afresh=True)
+                open_collection(self.collection, afresh=True)
             except InputError as error:
                 raise InputError(*(f"{context.setting}: {fault.message}" for fault in error.faults)) from error
             _OpenCollection(self, context).check(questions)
@@ -178,17 +177,20 @@ _MOST_FAULTS = 20
 
 
 class _OpenCollection:
-    """A collection at work, searched by its engine or exactly.
+    """An existing collection, open for search by its engine or by exact search.
 
-    Rows are in the order of the search, equal distances too; a place is in a row once.
+    A hit of the engine becomes a hit of a ranking in three steps: the engine's module returns items with scores
+    (``Collection.search``), ``ItemSpans`` finds the document and the characters of each item, and ``SpanCodes``
+    gives each such span a code. Hits keep the engine's order, also for equal scores; several items in one span are
+    one hit, at the first rank.
     """
 
     def __init__(self, retriever: DenseRetriever, context: RetrieverContext, *, is_exact: bool = False) -> None:
         self._context, self._conditions, self._is_exact = context, retriever.conditions, is_exact
         self._options = cast("CollectionOptions", retriever.collection)
-        self._collection = opened(self._options)
+        self._collection = open_collection(self._options)
         self._items = ItemSpans(context.library, self._options)
-        self._places = SpanCodes(context.library)
+        self._spans = SpanCodes(context.library)
 
     @cached_property
     def _searched(self) -> Collection | ExactSearch:
@@ -221,13 +223,13 @@ class _OpenCollection:
                 faults = [f"no item of {collection.count:,} meets {conditions}."]
             elif not faults:
                 faults = [self._agreement(questions).fault]
-        found = [f"{context.setting}: {collection}: {fault}" for fault in faults if fault]
-        if found:
-            more = [f"and {len(found) - _MOST_FAULTS:,} more faults."] if len(found) > _MOST_FAULTS else []
-            raise InputError(*found[:_MOST_FAULTS], *more)
+        messages = [f"{context.setting}: {collection}: {fault}" for fault in faults if fault]
+        if messages:
+            more = [f"and {len(messages) - _MOST_FAULTS:,} more faults."] if len(messages) > _MOST_FAULTS else []
+            raise InputError(*messages[:_MOST_FAULTS], *more)
 
     def _invalid_conditions(self, questions: Sequence[Question]) -> Iterator[str]:
-        """The conditions that cannot be, each with where it was written."""
+        """A fault for each invalid condition, with the place where it was written."""
         asked = {json.dumps(self._conditions): ("the config", self._conditions)}
         for question in questions:
             own = Conditions(question.where, question.where_document)
@@ -257,29 +259,39 @@ class _OpenCollection:
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
         vectors = self._context.embed_queries([question.text for question in questions])
-        rows: list[dict[int, float]] = [{} for _ in questions]
-        repeated, count = 0, self._collection.count
-        groups: dict[str, list[int]] = {}
-        for position, question in enumerate(questions):
-            groups.setdefault(json.dumps(self._conditions.joined(question)), []).append(position)
-        for conditions, members in groups.items():
-            pending, asked = np.array(members), depth
-            while len(pending):
-                # An item may be at the place of another: ask on until there are enough places, or no more items.
-                found = self._searched.nearest(vectors[pending], asked, Conditions(*json.loads(conditions)))
-                short_of: list[int] = []
-                for row, one in zip(pending.tolist(), found, strict=True):
-                    for place, score in zip(self._items.of(one.items), one.scores.tolist(), strict=True):
-                        rows[row].setdefault(self._places.code(*place), score)
-                    repeated += len(one.items) - len(rows[row]) if asked == depth else 0
-                    if len(rows[row]) < depth and len(one.items) == min(asked, count) < count:
-                        short_of.append(row)
-                pending, asked = np.array(short_of, dtype=np.int64), deeper(asked, self._searched.width)
-        facts = {} if self._context.is_fresh or self._is_exact else self._facts(questions, rows, repeated)
-        rankings = from_rows([list(row)[:depth] for row in rows], [list(row.values())[:depth] for row in rows])
-        return Candidates.of(self._places.chunks(), rankings, facts)
+        spans: list[dict[int, float]] = [{} for _ in questions]  # of each question: codes of spans, and their scores
+        rows_by_conditions: dict[str, list[int]] = {}
+        for row, question in enumerate(questions):
+            rows_by_conditions.setdefault(json.dumps(self._conditions.joined(question)), []).append(row)
+        repeated = 0
+        for conditions, rows in rows_by_conditions.items():
+            repeated += self._find_spans(spans, rows, vectors, Conditions(*json.loads(conditions)), depth)
+        facts = {} if self._context.is_fresh or self._is_exact else self._facts(questions, spans, repeated)
+        codes, scores = [list(row)[:depth] for row in spans], [list(row.values())[:depth] for row in spans]
+        return Candidates.of(self._spans.chunks(), from_rows(codes, scores), facts)
 
-    def _facts(self, questions: Sequence[Question], rows: Sequence[Sized], repeated: int) -> Facts:
+    def _find_spans(
+        self, spans: Sequence[dict[int, float]], rows: list[int], vectors: Floats, conditions: Conditions, depth: int
+    ) -> int:
+        """Fill ``spans`` of the questions at ``rows`` with at least ``depth`` spans each, if there are as many.
+
+        Several items may be in one span, so more items are requested until there are enough spans. Returns how many
+        of the first ``depth`` items were in the span of an earlier item.
+        """
+        repeated, count, wanted = 0, self._collection.count, depth
+        while rows:
+            hits_by_row = dict(zip(rows, self._searched.nearest(vectors[rows], wanted, conditions), strict=True))
+            for row, hits in hits_by_row.items():
+                for span, score in zip(self._items.of(hits.items), hits.scores.tolist(), strict=True):
+                    spans[row].setdefault(self._spans.code(*span), score)
+            if wanted == depth:
+                repeated = sum(len(hits.items) - len(spans[row]) for row, hits in hits_by_row.items())
+            has_more = {row: len(hits.items) == min(wanted, count) < count for row, hits in hits_by_row.items()}
+            rows = [row for row in rows if len(spans[row]) < depth and has_more[row]]
+            wanted = deeper(wanted, self._searched.width)
+        return repeated
+
+    def _facts(self, questions: Sequence[Question], spans: Sequence[Sized], repeated: int) -> Facts:
         collection, agreement = self._collection, self._agreement(questions)
         texts, stored = collection.sample(placement.SAMPLED, self._conditions)
         facts: dict[str, Fact] = {
@@ -298,6 +310,6 @@ class _OpenCollection:
         if texts:
             facts["normalised"] = placement.is_normalised(stored)
         if any(question.where or question.where_document for question in questions):
-            facts["queries_with_conditions"] = sum(bool(one.where or one.where_document) for one in questions)
-            facts["queries_without_items"] = sum(not row for row in rows)
+            facts["queries_with_conditions"] = sum(bool(each.where or each.where_document) for each in questions)
+            facts["queries_without_items"] = sum(not row for row in spans)
         return facts

@@ -44,9 +44,9 @@ class TokenModel(LocalModel, Ranker):
 
     form: ClassVar[Form]
 
-    def identity(self) -> dict[str, Any]:
+    def hashed_options(self) -> dict[str, Any]:
         """Without what changes no score but in its last bits."""
-        return {name: value for name, value in super().identity().items() if name not in ("device", "batch_size")}
+        return {name: value for name, value in super().hashed_options().items() if name not in ("device", "batch_size")}
 
     def inputs(self, digest: Digest) -> Any:
         """Everything but the text that changes its vectors."""
