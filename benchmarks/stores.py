@@ -155,7 +155,7 @@ def measure(name: str, place: StoreKind, data: Data, seconds: float, builds: int
 
 def built_with(store: Store) -> str:
     """The options of the build, as a run tells builds from one another."""
-    options = store.identity()
+    options = store.hashed_options()
     for name in store.search_options:
         *outer, last = name.split(".")
         inner = options

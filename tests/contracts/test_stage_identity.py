@@ -44,8 +44,8 @@ RETRIEVERS: dict[str, Any] = {
 }
 BOOKKEEPING = {"uses", "locks"}
 KINDS = [
-    "answers", "bm25", "chunks", "embeddings", "indexes", "lengths", "rankings", "reach", "shares",
-    "surroundings", "terms", "truncated", "vectors",
+    "answers", "bm25", "chunks", "embeddings", "indexes", "lengths", "rankings", "shares", "surroundings",
+    "terms", "truncated", "use", "vectors",
 ]  # fmt: skip
 """The kinds that this experiment has several of; `documents` has one, and is tried by what is foreign."""
 

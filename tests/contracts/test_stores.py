@@ -63,10 +63,6 @@ def test_every_kind_is_tried_here() -> None:
     assert {kind.kind for kind in KINDS.values()} == set(STORES.names())
 
 
-def test_every_store_is_registered_under_the_name_it_has_in_a_config(store: Store) -> None:
-    assert STORES[store.kind] is type(store)
-
-
 def test_a_store_without_its_package_names_the_command_for_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.check()  # its own package is here, and its server answers
     monkeypatch.setattr(servers, "installed_version", lambda _package: None)

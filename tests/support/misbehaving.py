@@ -111,24 +111,18 @@ LONG = HEAD + b"Content-Length: 99999999999\r\n\r\n"
 
 TRANSPORT: dict[str, Mode] = {
     "endless body": forever(LONG, MEGABYTE),
-    "endless body without a length": forever(HEAD + b"\r\n", b"[" * 100_000),
     "endless chunks": forever(CHUNKED, b"f4240\r\n" + MEGABYTE + b"\r\n"),
     "endless error": forever(b"HTTP/1.1 400 No\r\nContent-Length: 99999999999\r\n\r\n", MEGABYTE),
     "endless 100": forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
     "endless headers": forever(HEAD, b"x-more: yes\r\n"),
     "endless header": forever(HEAD + b"x-more: ", b"x" * 1000),
     "dripping body": forever(LONG, b" ", 0.1),
-    "dripping headers": forever(HEAD, b"x", 0.1),
-    "dripping error": forever(b"HTTP/1.1 500 No\r\nContent-Length: 99999\r\n\r\n", b"x", 0.1),
-    "silence": forever(b"", b"", 0.1),
     "silence after headers": forever(LONG, b"", 0.1),
     "hangs up": sent(),
     "half a body": lambda service: iter([http(json.dumps(right(service)).encode()[:40], length=500)]),
-    "half a chunk": sent(CHUNKED + b"ff\r\n{"),
     "chunk of no size": sent(CHUNKED + b"zz\r\n{}\r\n0\r\n\r\n"),
     "huge header": sent(HEAD + b"x-more: " + b"x" * 300_000 + b"\r\n\r\n{}"),
     "no HTTP": sent(b"220 smtp.example ESMTP\r\n"),
-    "status 999": status("999 What"),
 }  # fmt: skip
 """Ways to spoil the exchange of bytes."""
 
@@ -144,23 +138,18 @@ ENCODINGS: dict[str, Mode] = {
 STATUSES: dict[str, Mode] = {
     code: status(code, *headers)
     for code, *headers in [
-        ("201 Created",), ("204 No Content",), ("206 Partial Content",),
-        ("301 Moved", "Location: http://127.0.0.1:9/"), ("302 Found", "Location: /"), ("304 Not Modified",),
-        ("400 Bad",), ("401 No",), ("402 Pay",), ("404 No",), ("413 Large",), ("451 No",), ("500 No",), ("529 Busy",),
-        ("429 Later", "Retry-After: 99999"), ("429 Nan", "Retry-After: nan"), ("429 Past", "Retry-After: -5"),
-        ("429 Year", "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT"), ("429 Word", "Retry-After: soon"),
-        ("429 Infinite", "Retry-After: 1e999"), ("429 Large", "Retry-After: 1e300"),
+        ("204 No Content",), ("206 Partial Content",), ("301 Moved", "Location: http://127.0.0.1:9/"), ("400 Bad",),
+        ("401 No",), ("402 Pay",), ("413 Large",), ("500 No",), ("999 What",), ("429 Later", "Retry-After: 99999"),
+        ("429 Nan", "Retry-After: nan"), ("429 Past", "Retry-After: -5"), ("429 Infinite", "Retry-After: 1e999"),
+        ("429 Year", "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT"),
     ]
 }  # fmt: skip
 
 ERRORS: dict[str, Mode] = {
     "error of a code": error_in_body({"message": f"slow, {KEY}", "code": 429}),
-    "error of a code in text": error_in_body({"message": "slow", "code": "503"}),
     "error of a kind": error_in_body({"message": "slow", "type": "rate_limit_error"}),
-    "error without a code": error_in_body({"message": "no"}),
     "error that is a text": error_in_body(f"no key {KEY}"),
     "error that is a list": error_in_body(["no", {"deep": [KEY]}]),
-    "error alone": answered(lambda _: {"error": {"message": "no", "code": 400}}),
     "error of an endless code": error_in_body({"code": 10**300}),
     "message alone": answered(lambda _: {"message": f"no {KEY}"}),
 }
@@ -172,9 +161,7 @@ def _usage(value: str) -> Mode:
 
 JSON: dict[str, Mode] = {
     "nothing": sent(http(b"")),
-    "white space": sent(http(b" \n ")),
     "HTML": sent(http(b"<html>Bad gateway</html>")),
-    "null": sent(http(b"null")), "true": sent(http(b"true")), "a number": sent(http(b"5")),
     "a text": sent(http(b'"no"')), "an empty list": sent(http(b"[]")), "an empty object": sent(http(b"{}")),
     "open lists": sent(http(b"[" * 100_000)),
     "deep lists": sent(http(b"[" * 50_000 + b"]" * 50_000)),
@@ -182,11 +169,9 @@ JSON: dict[str, Mode] = {
     "a million lists": sent(http(b"[" + b"[]," * 1_000_000 + b"[]]")),
     "tokens of 400 digits": _usage("1" * 400), "tokens of 10,000 digits": _usage("1" * 10_000),
     "tokens without end": _usage("1e999"), "tokens that are no number": _usage("NaN"),
-    "trailing comma": written(lambda text: text[:-1] + ",}"),
     "two values": written(lambda text: text + text),
     "events": written(lambda text: f"data: {text}\n\ndata: [DONE]\n\n"),
     "half": written(lambda text: text[: len(text) // 2]),
-    "single quotes": written(lambda text: text.replace('"', "'")),
     "bad UTF-8": written(lambda text: text.replace("Bearer", "\x00\x00").encode().replace(b"u0000", b"\xff\xfe")),
     "NUL bytes": written(lambda text: text.encode() + bytes(10)),
     "padding": padded(b'{"padding": "', b"x" * 100_000, b'", '),
@@ -204,13 +189,10 @@ SOUND: dict[str, Mode] = {
         [CHUNKED, *(b"1\r\n%c\r\n" % byte for byte in json.dumps(right(service)).encode()), b"0\r\n\r\n"]
     ),
     "no error": error_in_body(None),
-    "half an emoji in the model": written(lambda text: text.replace("Bearer", "\\ud83d")),
     "half an emoji in a name": written(lambda text: text[:-1] + ', "\\udc00": 1}'),
     "tokens below zero": _usage("-5"),
-    "tokens that are true": _usage("true"),
     "tokens in words": _usage('"many"'),
     "no usage": answered(lambda answer: {**answer, "usage": None}),
-    "usage that is a list": answered(lambda answer: {**answer, "usage": [KEY]}),
     "a megabyte beside": answered(lambda answer: {"padding": "x" * 1_000_000, **answer}),
 }  # fmt: skip
 """Odd answers that are sound in all that counts."""
@@ -263,7 +245,6 @@ OWN: dict[str, dict[str, Mode]] = {
         "NaN": _first_text("embedding", "[1, NaN, 1]"), "infinity": _first_text("embedding", "[1, Infinity, 1]"),
         "1e999": _first_text("embedding", "[1, 1e999, 1]"), "1e308": _first(embedding=[1.0, 1e308, 1.0]),
         "400 digits": _first_text("embedding", f"[1, {'1' * 400}, 1]"),
-        "no numbers at all": _rows(lambda rows: [{**row, "embedding": []} for row in rows]),
     },
     "rerank": ROWS | {
         "a score true": _first(relevance_score=True), "a score in words": _first(relevance_score="0.5"),
@@ -274,7 +255,6 @@ OWN: dict[str, dict[str, Mode]] = {
     },
     "chat": {
         "no choices": answered(lambda answer: {"usage": answer["usage"]}), "choices null": _rows(lambda _: None),
-        "choices a text": _rows(lambda _: KEY), "choices an object": _rows(lambda _: {}),
         "choices empty": _rows(lambda _: []), "a choice a text": _rows(lambda _: [KEY]),
         "a choice null": _rows(lambda _: [None]), "no message": _rows(lambda _: [{"finish_reason": "stop"}]),
         "a message a text": _first(message=KEY), "a message null": _first(message=None),

@@ -1,1 +1,1 @@
-"""What a config names: chunkers, embedders, stores, retrievers, refiners, executors, and what they share."""
+"""The parts that a config names (chunkers, embedders, retrievers, refiners, executors), and their shared code."""

@@ -290,7 +290,7 @@ class Weighting:
     delta: float
 
     def scorer(self) -> BM25:
-        """bm25s with these parameters, of the same kind whatever other packages are installed."""
+        """bm25s with these parameters, and with the same backend on every machine."""
         import bm25s
 
         return bm25s.BM25(

@@ -58,7 +58,7 @@ FunctionName = Annotated[
 
 
 def import_object(reference: FunctionReference, is_meant: Callable[[Any], bool] = callable) -> Any:
-    """The named function, or other object that ``is_meant``, of an installed module or of a file beside the config.
+    """The named function, or other object that ``is_meant``, of an installed module or of a file next to the config.
 
     Raises ModelNotFoundError if there is no such module or function, or if the module raises on import.
     """

@@ -1,4 +1,4 @@
-"""Faults of vectors, or of the space they are searched in, found before they make bad rankings."""
+"""Checks of vectors, and of the space in which they are searched."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class VectorHealth:
 
 @dataclass
 class NormStatistics:
-    """Sees blocks of vectors pass, and remembers how long they were."""
+    """Measures the lengths of vectors while they pass in blocks."""
 
     zeros: int = 0
     shortest: float = np.inf
@@ -50,7 +50,7 @@ class NormStatistics:
             yield block
 
     def health(self, vectors: int, distinct_texts: int, dimension: int) -> VectorHealth:
-        """The measured fields, with the given ones."""
+        """The measurements of all blocks, together with the given counts."""
         shortest = self.shortest if np.isfinite(self.shortest) else 0.0
         return VectorHealth(vectors, distinct_texts, dimension, self.zeros, shortest, self.longest)
 

@@ -28,7 +28,7 @@ _SPARE = 256  # candidates per query that cost less than raising the floor to be
 _ROWS = 1_024  # vectors at a time in float64
 _COLUMNS = 4_096  # of rows of more than 8,192 numbers, einsum's order of adding depends on the rows before
 _HAMMING_ROWS = 16  # queries of bits at a time: with few enough units for the processor's cache
-_ROUNDINGS = 8  # of the query, the lengths, the floor and the final float32; those of the sum are counted apart
+_ROUNDINGS = 8  # for the query, the lengths, the floor and the final float32; the sum has more, counted apart
 _FLOAT32 = np.finfo(np.float32)
 
 _Doubles = npt.NDArray[np.float64]
@@ -187,8 +187,8 @@ class ExactIndex(Index):
 
         ``longest`` and ``shortest`` are lengths of the vectors compared so far.
         """
-        # The error of a float32 product is at most dimension x epsilon, relative to the lengths of the vectors; and
-        # what is lost of numbers that are too small for a float32.
+        # The error of a float32 product is at most dimension x epsilon, relative to the lengths of the vectors, plus
+        # the loss of numbers that are too small for a float32.
         dimension = self._matrix.shape[1]
         lost = 4 * dimension * float(_FLOAT32.tiny)
         size = lengths * longest
@@ -215,7 +215,7 @@ class ExactIndex(Index):
         return places, scores[places]
 
     def _scores(self, queries: Floats, codes: Codes, bounds: list[int]) -> Floats:
-        """The scores of units, from sums in float64; those of query i are from ``bounds[i]`` to ``bounds[i + 1]``."""
+        """The scores of units, from sums in float64; query i has the scores from ``bounds[i]`` to ``bounds[i + 1]``."""
         asked = queries.astype(np.float64)[:, np.newaxis]
         values, lengths = np.empty(len(codes)), np.empty(len(codes))
         for query, first, last in zip(asked, bounds, bounds[1:], strict=False):

@@ -26,10 +26,10 @@ _COMPARED = 100
 
 
 class ItemSpans:
-    """Where items are in the documents, by their metadata and texts.
+    """The places of items in the documents, by their metadata and texts.
 
-    ``located`` counts the items whose text was found in their document, ``whole`` those that count as all of it,
-    because they have no text or their text was not found.
+    ``located`` counts the items whose text was found in their document, ``whole`` the items that count as the whole
+    document, because they have no text or their text was not found.
     """
 
     def __init__(self, library: Library, options: CollectionOptions) -> None:

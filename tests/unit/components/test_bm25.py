@@ -163,27 +163,6 @@ def test_the_terms_are_read_once_for_all_weights_and_the_index_is_kept(bread: Sh
     assert bread.built[5:] == ["terms", "bm25"]
 
 
-@pytest.mark.parametrize(
-    ("file", "mended"),
-    [
-        ("bm25/*/data.npy", ["bm25"]),
-        ("bm25/*/indptr.npy", ["bm25"]),
-        ("bm25/*/index.json", ["bm25"]),
-        ("terms/*/offsets.npy", ["terms"]),
-        ("terms/*/vocabulary.json", ["terms"]),
-    ],
-)
-def test_a_damaged_index_is_made_again(file: str, mended: list[str], bread: Shelf) -> None:
-    before = asked(opened(bread), "rye oven")
-    (path,) = bread.workspace.root.glob(file)
-    path.write_bytes(b"\0" * len(path.read_bytes()))
-    bread.built.clear()
-    after = asked(opened(bread), "rye oven")
-    assert bread.built == mended
-    assert (ids(after), scores(after)) == (ids(before), scores(before))
-    assert len(bread.workspace.repaired) == 1
-
-
 def test_nothing_is_printed_while_it_works(bread: Shelf, capfd: pytest.CaptureFixture[str]) -> None:
     asked(opened(bread, method="bm25+"), "rye")
     assert capfd.readouterr() == ("", "")

@@ -110,15 +110,6 @@ def test_the_place_of_the_file_and_the_order_of_its_rows_change_no_vector_and_no
     assert {kind for kind, _ in stages(prefixed) - before} == {"surroundings"}
 
 
-def test_damaged_surroundings_are_made_again(prefixed: Experiment) -> None:
-    before = len(prefixed.embedded())
-    (folder,) = (prefixed.workspace / "surroundings").glob("[!.]*")
-    (folder / "facts.json").write_text("{")
-    run_experiment(prefixed.config())
-    assert json.loads((folder / "facts.json").read_text())["without_prefix"] == 0
-    assert len(prefixed.embedded()) == before
-
-
 # Titles and sizes.
 
 

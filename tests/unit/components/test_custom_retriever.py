@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -331,27 +329,6 @@ def test_answers_are_of_a_function_s_code_options_and_documents(place: Workplace
     assert len(asked(place)) == 5
     place.search("x", batch_size=1, top_k=3, on_error="skip", options={})
     assert len(asked(place)) == 5
-
-
-IN_PROCESS = """
-import sys
-from pathlib import Path
-from asked import Workplace
-from ragtrial.dataset.library import Library
-place = Workplace(Path(sys.argv[1]), Library(Path(sys.argv[1]) / "library"))
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_write_answers_side_by_side(place: Workplace) -> None:
-    place.write(COUNTED)
-    code = f"{IN_PROCESS}place.search(*(f'{{sys.argv[2]}} {{n}} ' + 'long ' * 900 for n in range(200)), batch_size=1)"
-    command = [sys.executable, "-c", code, str(place.folder)]
-    running = [subprocess.Popen([*command, name], cwd=Path(__file__).parents[2] / "support") for name in "xy"]
-    assert [one.wait(120) for one in running] == [0, 0]
-    before = len(asked(place))
-    place.search(*(f"{name} {one} " + "long " * 900 for name in "xy" for one in range(200)))
-    assert (before, len(asked(place))) == (400, 400)
 
 
 def test_damaged_lines_are_asked_again_and_the_others_are_not(place: Workplace) -> None:

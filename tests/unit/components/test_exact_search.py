@@ -191,18 +191,3 @@ def test_exact_search_is_exact_where_its_first_float32_estimate_is_not(space: Sp
     queries = near[:10] * np.float32(1.7)
     found = exactly(vectors, queries, 30, space)
     assert found.codes.tolist() == nearest(vectors, queries, 30, space)
-
-
-def test_long_vectors_in_one_block_do_not_hide_a_nearer_short_one_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "_TILE", 20)
-    for seed in range(60):
-        random = np.random.default_rng(seed)
-        query = like_embeddings(1, 4, seed).astype(np.float64)
-        across = random.normal(size=(40, 4))
-        across -= (across @ query.T) * query
-        across *= np.where(np.arange(40) < 20, 1e4, 0)[:, np.newaxis]
-        # All have products of about 1; those of the long ones float32 knows to three digits only.
-        vectors = vectors_of(across + query * (1 + 1e-4 * random.normal(size=(40, 1))))
-        depth = 1 + seed % 10
-        found = exactly(vectors, query, depth, "ip")
-        assert found.codes.tolist() == nearest(vectors, query.astype(np.float32), depth, "ip")

@@ -22,7 +22,6 @@ from ragtrial.components.embedders import Embedder
 from ragtrial.components.embedders.base import blaming_a_text
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
-from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.components.executors import EXECUTORS, Executor
 from ragtrial.components.executors.base import SerialExecutor
 from ragtrial.components.executors.processes import ProcessExecutor
@@ -90,17 +89,6 @@ def test_every_executor_and_number_of_workers_gives_the_same_bytes(tmp_path: Pat
     assert len(list(tmp_path.glob("worker-*"))) >= 1 + 1 + 2 + 2, "several processes were at work"
     other_batches = embedder.model_copy(update={"batch_size": BATCH + 1})
     assert embedded(other_batches, tmp_path / "other", SerialExecutor()).tobytes() != expected.tobytes()
-
-
-@pytest.mark.slow
-def test_workers_with_a_real_model_give_the_bytes_of_this_process(tmp_path: Path, minilm_folder: Path) -> None:
-    """Which has loaded it with another number of threads, perhaps."""
-    embedder = SentenceTransformerEmbedder(model=str(minilm_folder), device="cpu", batch_size=BATCH)
-    here, there = (
-        embedded(embedder, tmp_path / one.kind, one, TEXTS[:24])
-        for one in (SerialExecutor(), ProcessExecutor(workers=2))
-    )
-    assert here.tobytes() == there.tobytes()
 
 
 def test_workers_that_are_killed_are_replaced_and_cost_no_more_than_their_batch(tmp_path: Path) -> None:

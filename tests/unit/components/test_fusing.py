@@ -1,13 +1,9 @@
-"""The arithmetic of fusion, by hand, against plain dicts, against ranx, and by what must always hold."""
+"""The arithmetic of fusion, by hand, against plain dicts, and by what must always hold."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import permutations
-from pathlib import Path
 from statistics import fmean, pstdev
 from typing import get_args
 
@@ -184,32 +180,3 @@ def test_columns_give_what_the_formulas_give(
     found, expected = fused_scores(lists, options, weights), fused_by_dict(lists, options, weights)
     assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
     assert list(found) == sorted(found, key=lambda code: (-found[code], code))
-
-
-# Against ranx.
-
-
-def test_fusion_agrees_with_ranx() -> None:
-    """Three lists of different depths over 40 documents for 30 queries."""
-    random = np.random.default_rng(11)
-    columns, mappings = [], []
-    for depth, scale in ((20, 1.0), (12, 30.0), (5, 0.01)):
-        codes = np.argsort(random.random((30, 40)), axis=1)[:, :depth].astype(np.int32)
-        columns.append(Rankings(codes, (-np.sort(-random.normal(size=codes.shape)) * scale).astype(np.float32)))
-        rows = enumerate(rows_of(columns[-1]))
-        mappings.append({f"q{query:02}": {f"d{code}": score for code, score in row.items()} for query, row in rows})
-    weights = [0.5, 2.0, 1.0]
-    done = subprocess.run(
-        [sys.executable, Path(__file__).parents[2] / "support" / "ranx_fusion.py"],
-        input=json.dumps({"lists": mappings, "weights": weights}),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    by_ranx = json.loads(done.stdout)
-    for name, options in [("rrf", fusing()), *((n, fusing("weighted", n)) for n in ("min_max", "z_score"))]:
-        found = rows_of(fuse(columns, options, in_place, None if name == "rrf" else weights).rankings)
-        for question, row in enumerate(found):
-            expected = {int(doc[1:]): score for doc, score in by_ranx[name][f"q{question:02}"].items()}
-            assert row == pytest.approx(expected, rel=1e-5, abs=1e-5)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chroma_databases import Item, write_collection
-from corpora import library_of, write_files
-from experiments import Experiment, write_experiment
-from ragtrial import load_config, run_experiment
+from corpora import library_of
+from experiments import write_experiment
 from ragtrial.components.interfaces import Candidates
 from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.dataset.chunks import Chunks
@@ -31,13 +28,10 @@ from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
 from ragtrial.pipeline.run import Run
 from ragtrial.rankings import PADDING, deeper, from_rows
 from ragtrial.records import Question
-from ragtrial.report.rows import read_rows
 
 pytestmark = pytest.mark.slow
 
 EF_SEARCH = 20
-GRAPH = {"ef_search": EF_SEARCH, "max_neighbors": 3, "ef_construction": 8}
-"""A graph in which a search finds other hits when it looks more widely."""
 
 
 @dataclass(frozen=True)
@@ -143,23 +137,9 @@ def test_wherever_asking_begins_the_same_widths_follow(begin: int, asked: list[i
     assert deeper(10, ExactStore().width) == 20
 
 
-# A real index
+# Real engines
 
 
-EMBEDDING = """\
-import zlib
-
-import numpy as np
-
-
-def embed(texts):
-    vectors = []
-    for text in texts:
-        words = text.split()
-        middle = np.random.default_rng(zlib.crc32(words[0].encode())).normal(size=24)
-        vectors.append(middle + 0.6 * np.random.default_rng(zlib.crc32(" ".join(words).encode())).normal(size=24))
-    return np.array(vectors)
-"""
 RETRIEVERS: Mapping[str, Mapping[str, Any]] = {
     "dense": {"kind": "dense", "top_k": 8},
     "more": {"kind": "dense", "top_k": 12},
@@ -169,63 +149,9 @@ RETRIEVERS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """600 documents of five chunks that stand together, their index built, nothing searched."""
-    documents = {
-        f"{number:04}.txt": "\n\n".join(f"cluster{number % 12} {number} part{part}" for part in range(5))
-        for number in range(600)
-    }
-    queries = [
-        {"id": f"q{number}", "text": f"cluster{number % 12} wanted {number}", "relevant_docs": [{"doc": "0000.txt"}]}
-        for number in range(60)
-    ]
-    experiment = write_experiment(
-        tmp_path_factory.mktemp("width"),
-        documents,
-        queries,
-        chunker={"kind": "recursive", "size": 24, "overlap": 0, "unit": "characters"},
-        embedder={"kind": "custom", "function": "clusters:embed", "batch_size": 5_000},
-        store={"kind": "chroma", "hnsw": GRAPH},
-        retrievers=RETRIEVERS,
-    )
-    write_files(experiment.folder, {"clusters.py": EMBEDDING})
-    run = Run.prepare(experiment.config())
-    setting = run.settings[0]
-    stages = run.corpus.stages(setting)
-    assert stages.index is not None
-    assert run.corpus.runner.artefact(stages.index)["vectors"] == 3_000
-    return experiment
-
-
-def found_by(indexed: Experiment, folder: Path, *names: str) -> dict[str, list[list[str]]]:
-    """The documents of each query by the setting, when those settings are run over the one index."""
-    shutil.copytree(indexed.workspace, folder / "workspace")
-    parts = {part for name in names for part in RETRIEVERS[name].get("inputs", ())}
-    retrievers = {name: {**one, "score": name in names} for name, one in RETRIEVERS.items() if name in {*names, *parts}}
-    config = {**json.loads(indexed.file.read_text()), "retrievers": retrievers, "workspace": str(folder / "workspace")}
-    file = indexed.folder / f"{folder.name}.yaml"
-    file.write_text(json.dumps(config))
-    report = run_experiment(load_config(file))
-    assert not report.failures
-    return {name: [row["docs"] for row in read_rows(report.folder / "rankings" / f"{name}.jsonl.gz")] for name in names}
-
-
-@pytest.mark.slow
-def test_a_setting_finds_the_same_whoever_else_searches_its_approximate_index(
-    indexed: Experiment, tmp_path: Path
-) -> None:
-    together = found_by(indexed, tmp_path / "all", "dense", "more", "many", "few")
-    assert {name: len(rows) for name, rows in together.items()} == dict.fromkeys(together, 60)
-    for name, rows in together.items():
-        assert found_by(indexed, tmp_path / name, name) == {name: rows}, name
-    fused = {name: together[name] for name in ("many", "few")}
-    assert found_by(indexed, tmp_path / "fused", *fused) == fused  # the first is deep enough for the second, and wider
-    assert [row[:8] for row in together["more"]] == together["dense"]
-
-
-def test_one_search_serves_all_that_are_no_wider_and_each_that_is_has_its_own(indexed: Experiment) -> None:
-    run = Run.of(indexed.config())
+def test_one_search_serves_all_that_are_no_wider_and_each_that_is_has_its_own(tmp_path: Path) -> None:
+    store = {"kind": "chroma", "hnsw": {"ef_search": EF_SEARCH}}
+    run = Run.of(write_experiment(tmp_path, store=store, retrievers=RETRIEVERS).config())
     dense = run.settings[0]
     searched = {width: demand for (key, width), demand in run.graph.depths.items() if key == dense.ranking_key}
     assert searched == {EF_SEARCH: Depth(EF_SEARCH, 12), 90: Depth(90, 0)}

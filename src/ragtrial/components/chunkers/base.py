@@ -1,4 +1,4 @@
-"""Chunkers: options in, spans out; how pieces of a text are joined up to a size; and the chunks of a library."""
+"""Chunkers cut a text into spans, by their options; ``cut`` makes the chunks of a library."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ragtrial.registry import AnyOf, Registry
 
 @dataclass(frozen=True)
 class LengthFunction:
-    """How long a piece of one text is.
+    """Measures pieces of one text.
 
     ``starts`` has the character at which each unit (token, word or character) starts, ascending. ``overhead`` counts
-    the units that every chunk has besides its text: the title, and a model's ``special`` tokens. ``alone`` counts the
-    units of texts that are read each on its own, without special tokens; None where the units are characters.
+    the units that every chunk has in addition to its text: the title, and a model's ``special`` tokens. ``alone``
+    counts the units of separate texts, without special tokens; None if the units are characters.
     """
 
     starts: Sequence[int]
@@ -53,7 +53,7 @@ class Chunker(Options):
     """
 
     revision: ClassVar[int] = 1
-    """Part of the chunks' fingerprint: raise it whenever the same options would cut elsewhere."""
+    """Part of the chunks' fingerprint: raise it whenever the same options would cut differently."""
 
     may_leave_out: ClassVar[bool] = False
     """If true, some characters may be in no span."""
@@ -116,7 +116,7 @@ class MeasuredChunker(Chunker):
         return self
 
     def hashed_options(self) -> dict[str, Any]:
-        """Without what counts, which is hashed by its content and not by its name."""
+        """The hashed options without the tokenizer, which is hashed by its content instead of its name."""
         parts = super().hashed_options()
         return {name: value for name, value in parts.items() if name not in ("unit", "tokenizer")}
 
@@ -125,17 +125,16 @@ class MeasuredChunker(Chunker):
         return "characters" if self.unit == "characters" else self.tokenizer
 
     def budget(self, size: int, ruler: LengthFunction) -> int:
-        """How long the own text of a chunk of ``size`` may be, once the overhead is paid.
+        """The maximum length of a chunk's own text if the chunk has ``size``: the rest is overhead.
 
-        A title longer than half of ``size`` is not allowed to starve the text: the text gets at least half, and such
-        a chunk is longer than ``size``.
+        The text gets at least half of ``size``, however long the title is; such a chunk is longer than ``size``.
         """
         overhead = {"text": 0, "encoded": ruler.special, "indexed": ruler.overhead}[self.measure]
         return max(size - overhead, (size + 1) // 2)
 
 
 class SizedChunker(MeasuredChunker):
-    """A chunker that is given how long a chunk may be."""
+    """A chunker with a maximum length of chunks."""
 
     named_by = ("size", "overlap", "unit")
 
@@ -149,9 +148,9 @@ class SizedChunker(MeasuredChunker):
         return self
 
     def window(self, ruler: LengthFunction) -> tuple[int, int]:
-        """How long a chunk's own text may be (see ``budget``), and how much of it the next repeats.
+        """The maximum length of a chunk's own text (see ``budget``), and how much of it the next chunk repeats.
 
-        The overlap keeps its share of the size where it would not fit.
+        An overlap that would not fit keeps its share of the size.
         """
         budget = self.budget(self.size, ruler)
         if self.measure != "indexed":
@@ -161,7 +160,7 @@ class SizedChunker(MeasuredChunker):
 
 
 def trimmed(text: str, start: int, end: int) -> Span | None:
-    """The span without white space at its ends; None when nothing else is in it."""
+    """The span without white space at its ends; None if it is white space alone."""
     piece = text[start:end]
     start += len(piece) - len(piece.lstrip())
     end -= len(piece) - len(piece.rstrip())
@@ -169,7 +168,7 @@ def trimmed(text: str, start: int, end: int) -> Span | None:
 
 
 class EmbeddingChunker(MeasuredChunker):
-    """A chunker that decides by the vectors of parts of the text, which the setting's own embedder makes.
+    """A chunker that decides by the vectors of parts of the text, as the setting's embedder returns them.
 
     ``group(text, ruler, vectors)`` is called with the vectors of ``texts(text, ruler)``, in that order.
     """
@@ -195,7 +194,7 @@ Stretch = tuple[int, int]
 
 @dataclass(frozen=True)
 class Measure:
-    """How long a stretch may be where it is in the text, and how much of the one before it may repeat."""
+    """The maximum length of a stretch in the text, and how much of the stretch before it may be repeated."""
 
     ruler: LengthFunction
     budget: int
@@ -217,7 +216,7 @@ class Measure:
         return [*joined, (window[0][0], window[-1][1])] if window else joined
 
     def merged_or_cut(self, pieces: Iterable[Stretch], cut: Callable[[int, int], Sequence[Stretch]]) -> list[Stretch]:
-        """As ``merged``, but a piece longer than ``budget`` is ``cut`` into stretches, and joined with no other."""
+        """As ``merged``, but a piece longer than ``budget`` is ``cut`` into stretches and not joined with others."""
         joined: list[Stretch] = []
         for is_fitting, group in groupby(pieces, key=lambda piece: self.ruler.length(*piece) <= self.budget):
             some = list(group)
@@ -232,7 +231,7 @@ class Measure:
 
 
 def chunks_of(text: str, stretches: Iterable[Stretch]) -> list[Span]:
-    """The stretches as spans without white space around them, except those that add nothing."""
+    """The stretches as spans without white space around them; a stretch that adds nothing is left out."""
     spans: list[Span] = []
     for start, end in stretches:
         span = trimmed(text, start, end)
@@ -293,7 +292,7 @@ def _grouped(
 
 
 def _batches(library: Library, most_bytes: int) -> Iterator[range]:
-    """Positions of neighbouring documents that together have at most ``most_bytes``, at least one at a time."""
+    """Positions of neighbouring documents with at most ``most_bytes`` together; at least one document at a time."""
     start, held = 0, 0
     for position, size in enumerate(library.sizes.tolist()):
         if position > start and held + size > most_bytes:

@@ -22,22 +22,22 @@ from ragtrial.registry import Registry
 Encode = Callable[[Sequence[str]], npt.NDArray[Any]]
 """Texts to vectors, shape (texts, dimension), in the order of the texts.
 
-One that is billed has the attribute ``tokens``: those of all calls so far, None if the endpoint does not report them.
+If calls are billed, it has the attribute ``tokens``: their total so far, None if the endpoint does not report it.
 """
 
 
 SIDES = ("query\x1f", "document\x1f")
-"""Put before a text where a model encodes queries and documents differently, and removed before it is given to the
-model. One text then has two vectors in the cache, as with two prefixes."""
+"""Marks before texts for a model that encodes queries and documents differently; the model does not get them. One text
+then has two vectors in the cache, as with two prefixes."""
 
 
 def without_side(text: str) -> str:
-    """``text`` without the side that is put before it, if there is one."""
+    """``text`` without its mark of ``SIDES``, if it has one."""
     return text.removeprefix(SIDES[0]).removeprefix(SIDES[1])
 
 
 def sided(texts: Sequence[str]) -> tuple[int, list[str]]:
-    """The side of texts that are all of one, as a position in ``SIDES``, and the texts without it."""
+    """The common side of ``texts``, as a position in ``SIDES``, and the texts without its mark."""
     side = {int(text.startswith(SIDES[1])) for text in texts}
     if len(side) > 1:
         raise ValueError("queries and texts of documents do not go to a model together")
@@ -62,13 +62,13 @@ class Embedder(Options):
     """How many texts the model gets at once, an endpoint in one request; affects speed and memory, not results."""
 
     may_change: ClassVar[bool] = False
-    """If true, the model may change without a change of its ``fingerprint_parts``."""
+    """If true, the model may change while its ``fingerprint_parts`` stay the same."""
 
     is_local: ClassVar[bool] = True
-    """If true, the model runs on this machine, where workers can load it, too."""
+    """If true, the model runs on this machine, so workers can load it."""
 
     cut_option: ClassVar[str] = "dimensions"
-    """The option that says how many numbers of every vector are used."""
+    """The option with the number of dimensions that are used of every vector."""
 
     @property
     def tells_sides(self) -> bool:
@@ -87,11 +87,11 @@ class Embedder(Options):
         if self.used_dimensions is None:
             return self
         whole = self.model_copy(update={self.cut_option: None})
-        whole.model_fields_set.discard(self.cut_option)  # it names nothing that was chosen
+        whole.model_fields_set.discard(self.cut_option)  # the user did not choose it
         return whole
 
     def check(self) -> None:
-        """Raise InputError if it is already clear that the model will not load."""
+        """Raise InputError if it is already clear that the model cannot be loaded."""
 
     @property
     def calls_at_once(self) -> int:
@@ -149,7 +149,7 @@ class Embedder(Options):
         """The model, ready to encode. Raises EmbedderError if it cannot be loaded."""
 
     def similarity(self) -> Literal["cosine", "ip", "l2"] | None:
-        """The space that the model says it was trained for, None if it does not say. Loads no model."""
+        """The space that the model was trained for, as its files declare; None if they do not. Loads no model."""
         return None
 
 
@@ -163,31 +163,31 @@ def checked(vectors: Any, texts: Sequence[str], dimension: int | None, who: str)
     """
     try:
         with np.errstate(over="ignore"):  # too large values become infinite
-            made = np.asarray(vectors, dtype=np.float32)
+            array = np.asarray(vectors, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise EmbedderError(f"{who} returned {type(vectors).__name__}, not an array of numbers: {error}.") from error
-    if made.ndim != 2 or made.shape[0] != len(texts) or made.shape[1] == 0:
+    if array.ndim != 2 or array.shape[0] != len(texts) or array.shape[1] == 0:
         raise EmbedderError(
-            f"{who} returned the shape {made.shape} for {len(texts)} texts; it must be ({len(texts)}, dimension): "
+            f"{who} returned the shape {array.shape} for {len(texts)} texts; it must be ({len(texts)}, dimension): "
             "one vector per text, in their order."
         )
-    if dimension is not None and made.shape[1] != dimension:
-        raise EmbedderError(f"{who} returned vectors of dimension {made.shape[1]}; before they had {dimension}.")
-    bad = ~np.isfinite(made).all(axis=1)
+    if dimension is not None and array.shape[1] != dimension:
+        raise EmbedderError(f"{who} returned vectors of dimension {array.shape[1]}; before they had {dimension}.")
+    bad = ~np.isfinite(array).all(axis=1)
     if bad.any():
         first = texts[int(bad.argmax())]
         raise EmbedderError(
             f"{who} returned NaN or infinity for {int(bad.sum())} of {len(texts)} texts; "
             f"the first begins {first[:60]!r}."
         )
-    return made
+    return array
 
 
 def truncated(vectors: Floats, dimensions: int, *, normalize: bool) -> Floats:
     """The first ``dimensions`` numbers of every row, with ``normalize`` scaled to length 1 again.
 
-    For models trained so that these suffice (Matryoshka representation learning, Kusupati et al. 2022); as
-    sentence-transformers does for ``truncate_dim``. Raises EmbedderError if there are fewer.
+    For models that were trained for it (Matryoshka representation learning, Kusupati et al. 2022). Equal to
+    ``truncate_dim`` of sentence-transformers. Raises EmbedderError if there are fewer.
     """
     if dimensions > vectors.shape[1] > 0:
         raise EmbedderError(too_many(dimensions, vectors.shape[1]))
@@ -203,7 +203,7 @@ def too_many(dimensions: int, dimension: int, option: str = "dimensions") -> str
 
 
 class DeclaredEmbedder(Embedder):
-    """An embedder whose model is elsewhere: a service, or inside a function."""
+    """An embedder whose model is a service, or inside a function: the config declares its properties."""
 
     may_change: ClassVar[bool] = True
 
@@ -234,12 +234,12 @@ class DeclaredEmbedder(Embedder):
 
 
 Shard = Sequence[Sequence[str]]
-"""Batches of texts, prefixes included, that one worker embeds. The model is given a batch at a time, as it is here, so
-that vectors depend on no number of workers."""
+"""Batches of texts, prefixes included, that one worker embeds. The model gets one batch at a time, so vectors do not
+depend on the number of workers."""
 
 
 class Workers(Protocol):
-    """Processes that have loaded the model of an embedder, or will when they are asked for the first time."""
+    """Processes with the model of an embedder, which they load when they are first used."""
 
     count: int
     """How many shards are embedded at once."""
@@ -249,22 +249,22 @@ class Workers(Protocol):
         ...
 
     def release(self) -> None:
-        """End the processes, and free their memory; others begin when they are needed."""
+        """End the processes and free their memory; new processes start when they are needed."""
         ...
 
 
 def model_vectors(embedder: Embedder, encode: Encode, texts: Sequence[str]) -> Floats:
-    """The vectors of a batch as they are kept, float32 (texts, dimension).
+    """The vectors of a batch in the form of the cache, float32 (texts, dimension).
 
     Raises EmbedderError; its ``position`` is the index of the failing text, if the others can be embedded.
     """
 
-    def made(some: Sequence[str]) -> Floats:
+    def vectors_of(some: Sequence[str]) -> Floats:
         vectors = checked(encode(some), some, None, f"the embedder ({embedder.kind})")
         return normalized(vectors) if embedder.normalize else vectors
 
     # A request to an endpoint is paid for: it is not repeated to find the text.
-    return blaming_a_text(made, texts) if embedder.is_local else made(texts)
+    return blaming_a_text(vectors_of, texts) if embedder.is_local else vectors_of(texts)
 
 
 def shard_vectors(embedder: Embedder, encode: Encode, shard: Shard) -> Iterator[Floats]:
@@ -279,10 +279,10 @@ def shard_vectors(embedder: Embedder, encode: Encode, shard: Shard) -> Iterator[
 
 
 def blaming_a_text(embed: Callable[[Sequence[str]], Floats], texts: Sequence[str]) -> Floats:
-    """The vectors that ``embed`` returns for ``texts``. Its EmbedderError gets the ``position`` of the text at fault,
-    if it is one.
+    """The vectors that ``embed`` returns for ``texts``. If it raises EmbedderError because of a single text, the error
+    gets the ``position`` of that text.
 
-    Each text is tried alone. Where several fail, or none does, the cause is another, and no text is blamed.
+    Each text is tried alone. If several fail, or none does, the cause is different and no text is blamed.
     """
     try:
         return embed(texts)

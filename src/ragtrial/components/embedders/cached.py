@@ -216,7 +216,7 @@ class CachedEmbedder:
     def embed(
         self, source: TextSource, prefix: str, lengths: Counts, advance: Callable[[int], None] = lambda _: None
     ) -> Embedded:
-        """Embed every text of ``source``, each after ``prefix``; ``lengths`` are those of ``CachedEmbedder.lengths``.
+        """Embed every text of ``source``, each after ``prefix``; ``lengths`` come from ``CachedEmbedder.lengths``.
 
         Equal texts are embedded once, and cached texts are not embedded again. A thread keeps each batch before it
         begins the next. ``advance`` gets the number of texts that are done. Raises EmbedderError and WorkspaceError.

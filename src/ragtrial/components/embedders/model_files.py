@@ -32,7 +32,7 @@ _UNUSED = ["*.onnx", "onnx/*", "openvino/*", "*.h5", "*.ot", "*.msgpack", "*.tfl
 
 
 def model_fingerprint(folder: Path, digest: Digest = file_digest) -> str:
-    """The hash of all that makes the model in ``folder``: configuration, tokenizer, weights."""
+    """The hash of the files of the model in ``folder``: configuration, tokenizer, weights."""
     kept = [path for path in folder.rglob("*") if path.is_file() and _matters(path.relative_to(folder))]
     safe = {path.parent for path in kept if path.suffix == ".safetensors"}
     kept = [path for path in kept if path.suffix != ".bin" or path.parent not in safe]
@@ -49,8 +49,8 @@ def find_model(name: str, revision: str | None = None) -> Path:
     """The folder with the files of a model, by hub name or local path.
 
     Looks, in this order, at the path, the hub's local cache, for all-MiniLM-L6-v2 at the installed package that
-    carries its weights, and at the hub itself (unless HF_HUB_OFFLINE is set): a model that is on this machine is never
-    asked for. Raises ModelNotFoundError with all that was tried.
+    carries its weights, and at the hub itself (unless HF_HUB_OFFLINE is set): a model on this machine is never
+    downloaded. Raises ModelNotFoundError with all that was tried.
     """
     if Path(name).is_absolute():
         return _local(Path(name))
@@ -96,7 +96,7 @@ def named_tokenizer(name: str) -> Tokenizer:
 
 
 def disable_downloads() -> None:
-    """From here on this process fetches no model; a missing model is reported as not here yet.
+    """Disable downloads in this process from now on; a missing model is reported as not fetched yet.
 
     Must be called before anything imports the hub's library, which reads the environment once.
     """
@@ -112,7 +112,7 @@ def may_fetch() -> bool:
 
 @contextmanager
 def without_fetching() -> Iterator[None]:
-    """Models and tokenizers are looked for on this machine only: they are of use, but nothing depends on them."""
+    """Find models and tokenizers on this machine only, for uses that are optional."""
     token = _MAY_FETCH.set(False)
     try:
         yield
@@ -204,7 +204,7 @@ class ModuleFiles:
 
     @cached_property
     def own(self) -> dict[str, Any]:
-        """The options of a transformer that the library keeps in a file besides those of its architecture."""
+        """The options of a transformer that the library keeps in a file apart from the architecture's options."""
         return next((found for name in _OWN_FILES if (found := self.json(f"sentence_{name}_config.json"))), {})
 
     @property

@@ -22,7 +22,7 @@ _MOST_LISTS = 100_000
 
 
 class BodyError(Exception):
-    """A body is no answer; the message begins with a verb. ``is_cut`` says that another try may bring a whole one."""
+    """A body is no answer; the message begins with a verb. ``is_cut``: another try may bring the whole body."""
 
     def __init__(self, message: str, *, is_cut: bool = False) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class BodyError(Exception):
 
 
 def answer_budget(texts: Sequence[str], numbers: int = 0) -> int:
-    """The most bytes of an answer about ``texts``, which some servers repeat, with a count of ``numbers`` in it.
+    """The maximum bytes of an answer with this count of ``numbers``, which may repeat ``texts``, as some servers do.
 
     The envelope holds more than 100,000 tokens of thoughts in the longest form.
     """
@@ -40,7 +40,7 @@ def answer_budget(texts: Sequence[str], numbers: int = 0) -> int:
 def collected(parts: Iterable[bytes], encoding: str, most: int, *, is_whole: bool = True) -> bytes:
     """The body that arrives in ``parts``, inflated. Raises BodyError for more than ``most`` bytes.
 
-    Where it need not be whole, as of an error, it is cut there.
+    If it need not be whole, as for an error, it is cut there.
     """
     if encoding not in ("", "identity", "gzip"):
         raise BodyError(f"answered in the encoding {encoding[:40]!r}, which was not asked for")

@@ -42,13 +42,13 @@ class ChatOptions(EndpointOptions):
 
     @property
     def reply_limit(self) -> int | None:
-        """The most tokens of a reply, None where none is sent."""
+        """The maximum number of tokens of a reply; None if no limit is sent."""
         sent = {"max_tokens": self.max_tokens, **self.fields}
         limits = [sent.get(name) for name in ("max_completion_tokens", "max_tokens", "max_output_tokens")]
         return next((limit for limit in limits if isinstance(limit, int) and limit > 0), None)
 
     def cost(self, replies: Iterable[ChatReply]) -> float | None:
-        """The cost of ``replies``; None without a price, or where a reply does not say its tokens.
+        """The cost of ``replies``; None without a price, or if a reply does not report its tokens.
 
         A request that was refused costs nothing.
         """
@@ -81,10 +81,10 @@ ChatRequest = tuple[ChatMessage, ...]
 
 @dataclass(frozen=True)
 class ChatReply:
-    """A reply of the model; empty where it refused, or used up its tokens on reasoning.
+    """A reply of the model; empty if the model refused, or used up its tokens on reasoning.
 
-    ``finish`` is why it ended ("stop"; "length" where it was truncated), ``model`` the name under which it answered;
-    tokens are as billed. None where the endpoint does not say.
+    ``finish`` is the reason for its end ("stop"; "length" if it was truncated), ``model`` the name that the endpoint
+    reports; tokens are as billed. Each is None if the endpoint does not report it.
     """
 
     text: str
@@ -93,11 +93,11 @@ class ChatReply:
     input_tokens: int | None = None
     output_tokens: int | None = None
     refusal: str | None = None
-    """Why the endpoint refused to answer, None if it answered; such a reply is kept in no file."""
+    """The reason of a refusal, None if the endpoint answered; refusals are kept in no file."""
 
     @property
     def is_cut(self) -> bool:
-        """True if it ended at a limit of tokens: its last line is incomplete, and so is its conclusion."""
+        """True if it ended at a limit of tokens, so that its last line is incomplete."""
         return (self.finish or "").lower() in _CUT
 
 
@@ -160,7 +160,7 @@ class KeptReplies:
         return self._replies.get(_key(options, request))
 
     def add(self, options: ChatOptions, request: ChatRequest, reply: ChatReply) -> None:
-        """Keep a reply: it is on the disk when this returns. A refusal is kept in memory only: it may pass."""
+        """Keep a reply: it is on the disk when this returns. A refusal stays in memory, since it may pass."""
         key = _key(options, request)
         if self._path is not None and reply.refusal is None:
             append_row(self._path, {"key": key, "reply": {**asdict(reply), "refusal": None}})
@@ -180,8 +180,8 @@ def replies(
     """Each different request with its reply: first the ``kept`` replies, then the others as they arrive.
 
     A new reply is kept before the next request is sent. The endpoint is asked only for missing replies, and its key is
-    needed only then. ``advance`` counts the requests that are done. A request that is refused has a reply with a
-    ``refusal``. Raises EndpointError when those on their way are in, also where all are refused or too many in a row,
+    needed only then. ``advance`` counts the requests that are done. A refused request has a reply with a ``refusal``.
+    Raises EndpointError after the requests on their way are answered, also if all or too many in a row are refused,
     and ModelNotFoundError if the variable of the key is not set.
     """
     missing: list[ChatRequest] = []
@@ -227,7 +227,7 @@ _THOUGHTS = [
         (r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)<\|message\|>", r"<\|end\|>"),
     )
 ]  # fmt: skip
-"""The marks around thoughts, of servers that do not take these out of the content of a message."""
+"""The marks around thoughts in the content of messages, as servers leave them."""
 
 _MARKS = re.compile(
     r"(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>|<\|(?:return|end|im_end|eot_id)\|>"
@@ -253,7 +253,7 @@ def message_text(message: Any) -> str | None:
 def spoken(text: str) -> str:
     """``text`` without thoughts between marks.
 
-    Where only the end is marked, all before it is thought; all of a text that begins with thoughts without an end.
+    If only the end is marked, all text before it is thought; if a text begins with a mark without an end, all of it is.
     """
     for begin, end in _THOUGHTS:
         *thoughts, rest = end.split(text)
@@ -293,7 +293,7 @@ _REPLY_TOKENS = 150
 """The usual length of a reply."""
 
 _LONGEST_REPLY = 2000
-"""The length of a reply that is reserved where nothing limits it."""
+"""The length that is reserved for a reply without a limit."""
 
 _MESSAGE_TOKENS = 16
 """The maximum number of tokens that services count in addition to the text of a message."""
@@ -301,7 +301,7 @@ _MESSAGE_TOKENS = 16
 _TOGETHER = 64
 
 RequestGroup = Sequence[ChatRequest]
-"""Requests that are of use only together."""
+"""Requests that are useful only together."""
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class CallPlan:
-    """The size and cost of different ``requests``, of which ``kept`` are already answered.
+    """The size and cost of ``requests``, equal requests counted once; ``kept`` of them are already answered.
 
     ``tokens`` counts the tokens to read and to write, estimated for the script of each text; ``cost`` is None without
     prices.
@@ -331,7 +331,7 @@ class CallPlan:
 
 
 class BudgetedChat:
-    """A chat model behind an endpoint. ``kept`` are its replies, on the disk the moment they arrive."""
+    """A chat model behind an endpoint; its replies are ``kept`` on the disk the moment they arrive."""
 
     def __init__(self, options: ChatOptions, kept: KeptReplies) -> None:
         self.options = options
@@ -349,9 +349,9 @@ class BudgetedChat:
     def ask(
         self, groups: Sequence[RequestGroup], budget: Budget, advance: Callable[[int], None]
     ) -> Iterator[list[ChatReply]]:
-        """The replies of the first groups that are answered whole within ``budget``, in their order.
+        """The replies of the first groups that can be answered completely within ``budget``, in their order.
 
-        Raises EndpointError after the replies until then were yielded; ModelNotFoundError without a key.
+        Raises EndpointError after it has yielded the replies until then, and ModelNotFoundError without a key.
         """
         left, waiting = _Left(self.options, budget), list(groups)
         while waiting:
@@ -365,7 +365,7 @@ class BudgetedChat:
             waiting = waiting[len(affordable) :]
 
     def _affordable(self, groups: Sequence[RequestGroup], left: _Left) -> tuple[list[RequestGroup], list[ChatRequest]]:
-        """The first ``groups`` that can be paid, as many as are sent side by side, and their requests without reply."""
+        """The first ``groups`` that the budget covers, as many as are sent together, and their unanswered requests."""
         affordable: list[RequestGroup] = []
         new: dict[ChatRequest, None] = {}
         for group in groups:

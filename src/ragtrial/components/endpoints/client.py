@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 _FIRST_WAIT = 0.5
 _FIRST_WAIT_OF_LIMIT = 2.0
-"""After a 429 that names no wait: the waits of the usual six retries outlast a limit per minute."""
+"""The first wait after a 429 without a Retry-After: the waits of six retries together exceed a limit per minute."""
 
 _LONGEST_WAIT = 60.0
 _LONGEST_ASKED = 300.0
 """The longest wait that a server may ask for, in seconds; a quota that opens tomorrow is an error today."""
 
 _UNREACHED = 2
-"""Retries while no server has answered yet: the address is more likely wrong than the server busy."""
+"""Retries before a server has ever answered: a wrong address is more likely than a busy server."""
 
 _SPENT = ("insufficient_quota", "billing_hard_limit_reached")
 """Error codes with status 429 that waiting does not change."""
@@ -40,10 +40,10 @@ _ERROR_BYTES = 100_000
 """How much of a failed answer is read; a message shows 300 characters of it."""
 
 _REFUSALS = (400, 403, 413, 422, 451)
-"""Statuses of a request whose contents are at fault, so that others may be answered."""
+"""Statuses that blame the contents of a request, so that other requests may succeed."""
 
 _OF_ACCOUNTS = re.compile(r"billing|quota|credit|balance|payment|api.?key|permission", re.IGNORECASE)
-"""The cause of such a status, if it is the account."""
+"""Words of messages that blame the account instead."""
 
 _CONTENTS = ("model", "input", "texts", "messages", "query", "documents")
 
@@ -57,7 +57,7 @@ _SLOW = " If it is slow, raise timeout, or lower concurrency or batch_size."
 
 @dataclass(frozen=True)
 class _Refusal:
-    """Why a request has no answer yet, and the seconds that the server asked to wait (None: it did not say)."""
+    """The reason why a request has no answer yet, and the seconds that the server asks to wait (None: not given)."""
 
     reason: str
     wait: float | None = None
@@ -100,13 +100,11 @@ class Client:
         self.close()
 
     def post(self, path: str, body: Mapping[str, Any], most_bytes: int) -> Any:
-        """The JSON value that ``base_url/path`` answers to ``body``, of at most ``most_bytes``, without the key.
+        """The JSON answer of ``base_url/path`` to ``body``, of at most ``most_bytes``, without the key.
 
-        Fields that are None are not sent.
-
-        The request is repeated, up to ``retries`` times, after 408, 429, any 5xx, a broken connection, a truncated body
-        and a timeout; after 429 as often as other requests are answered in between. Raises RefusedError if the content
-        of the request is the cause, else EndpointError.
+        Fields that are None are not sent. The request is repeated, up to ``retries`` times, after 408, 429, any 5xx, a
+        broken connection, a truncated body and a timeout. After 429 the count starts again whenever another request
+        was answered in between. Raises RefusedError if the content of the request is the cause, else EndpointError.
         """
         tries, answers = 0, self._answers
         body = {name: value for name, value in body.items() if value is not None}
@@ -250,7 +248,7 @@ def named(client: Client) -> str:
 
 
 def member(answer: Any, name: str, kind: type, who: str) -> Any:
-    """The value that an answer has under ``name``. Raises EndpointError where it is not of that kind."""
+    """The value of an answer under ``name``. Raises EndpointError if it is not of the given kind."""
     found = answer.get(name) if isinstance(answer, Mapping) else None
     if not isinstance(found, kind):
         has = sorted(answer) if isinstance(answer, Mapping) else type(answer).__name__
@@ -275,7 +273,7 @@ def in_order(rows: Sequence[Any], count: int, who: str) -> list[Mapping[str, Any
 
 
 def billed(answer: Any, *path: str | tuple[str, ...]) -> int | None:
-    """The first number under the names of ``path``, None if an answer does not say it."""
+    """The first number under the names of ``path``; None if the answer has none."""
     *steps, names = path
     for step in steps:
         answer = answer.get(step) if isinstance(answer, Mapping) else None
@@ -297,7 +295,7 @@ _MOST_IN_A_ROW = 16
 class Refusals:
     """The refusals of one endpoint, counted by several threads.
 
-    ``is_known`` says that the endpoint has answered such requests before.
+    ``is_known`` is true if the endpoint has answered such requests before.
     """
 
     def __init__(self, *, is_known: bool = False) -> None:
@@ -314,7 +312,7 @@ class Refusals:
             self._in_a_row = 0
 
     def note(self, error: RefusedError) -> None:
-        """Count a refusal. Raises ``error`` after this many refusals in a row, since no single text is the cause."""
+        """Count a refusal. Raises ``error`` after too many refusals in a row, since no single text is the cause."""
         with self._lock:
             self.first = self.first or error
             self._in_a_row += 1
@@ -327,9 +325,9 @@ class Refusals:
             raise self.first
 
     def by_halves(self, items: Sequence[T], ask: Callable[[Sequence[T]], R]) -> Iterator[tuple[Sequence[T], R | None]]:
-        """``items`` in parts, each with the result of ``ask``; None for an item that is refused alone.
+        """``items`` in parts, each with the result of ``ask``; None for an item that is refused on its own.
 
-        The last half is asked first. Raises RefusedError where everything is refused.
+        The last half is asked first. Raises RefusedError if everything is refused.
         """
         try:
             answer = ask(items)

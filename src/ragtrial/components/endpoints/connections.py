@@ -33,7 +33,7 @@ _DEADLINE = _Deadline()
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """All that the clients of this module do in this thread ends after ``seconds``, by an httpx.TimeoutException."""
+    """Limit all exchanges of this thread to ``seconds``; after that they raise httpx.TimeoutException."""
     _DEADLINE.at = time.monotonic() + seconds
     try:
         yield

@@ -33,7 +33,7 @@ _AZURE_VARIABLE = "AZURE_OPENAI_API_KEY"
 
 
 def _variable_name(value: object) -> object:
-    """The name of the variable, never its value, which neither reports nor caches may see."""
+    """The name of the variable; its value must never reach reports or caches."""
     written = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
     name = written.group(1) if written else getattr(value, "variable", "")
     if not name:
@@ -62,7 +62,7 @@ KeyVariable = Annotated[
     PlainSerializer(lambda name: f"${{{name}}}", return_type=str),
     WithJsonSchema({"type": "string", "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$"}),
 ]
-"""The name of an environment variable, written ``${NAME}``: the only form in which options know a key."""
+"""The name of an environment variable, written ``${NAME}``; options never contain the key itself."""
 
 EndpointUrl = Annotated[str, AfterValidator(_url)]
 Price = Annotated[float, Field(ge=0)]
@@ -112,7 +112,7 @@ class EndpointOptions(Options):
 
     @property
     def key_variable(self) -> str | None:
-        """The name of the environment variable that holds the key, None where none is sent."""
+        """The name of the environment variable that holds the key; None if no key is sent."""
         host = urlsplit(self.base_url).hostname or ""
         return self.api_key or _VARIABLES.get(host) or (_AZURE_VARIABLE if host.endswith(_AZURE_HOSTS) else None)
 

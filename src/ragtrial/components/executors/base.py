@@ -18,7 +18,7 @@ from ragtrial.registry import Registry
 
 
 class Executor(Options):
-    """Who embeds the texts of documents. Changes no vector, and no fingerprint."""
+    """Decides which processes embed the texts of documents. Changes no vector, and no fingerprint."""
 
     kind: str
 
@@ -42,7 +42,7 @@ class SerialExecutor(Executor):
 
 
 _MOST_DEATHS = 3
-"""How many workers may die over one batch before it is looked for a text that kills them."""
+"""How many workers may die over one batch before its texts are tried one by one."""
 
 
 class DiedError(EmbedderError):
@@ -64,7 +64,7 @@ class Worker(Protocol):
 class Pool:
     """``count`` workers; ``begin`` starts one, given its number.
 
-    A worker that dies is replaced, and the work continues where it was. A batch over which several die is given up.
+    A dead worker is replaced, and the work continues. A batch over which several workers die is an error.
     """
 
     def __init__(self, count: int, begin: Callable[[int], Worker]) -> None:
@@ -112,7 +112,7 @@ class Pool:
         return vectors
 
     def _by_a_worker(self, shard: Shard) -> Iterator[Floats]:
-        """The result of a worker for each batch, as it arrives. The worker is idle afterwards, or ended."""
+        """The result of a worker for each batch, as it arrives. Afterwards the worker is idle, or has ended."""
         with self._lock:
             if not self._idle:
                 self._idle.append(self._begin(self._unused[0]))
@@ -138,7 +138,7 @@ class Pool:
 
 
 class ModelWorker:
-    """The model of ``embedder`` in a worker's own process. It is loaded when it is asked for the first time."""
+    """The model of ``embedder`` in a worker's own process, loaded at the first shard."""
 
     def __init__(self, embedder: Embedder, gpus: int) -> None:
         self._embedder = embedder

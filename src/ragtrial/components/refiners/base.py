@@ -32,12 +32,12 @@ class OpenRefiner(Protocol):
 
 
 class Refiner(Ranker):
-    """A way from the rankings of other retrievers to a better one."""
+    """Makes a better ranking from the rankings of other retrievers."""
 
     model_config = ConfigDict(serialize_by_alias=True)  # its inputs are written as the config has them
 
     explanation: ClassVar[str] = ""
-    """How it makes its ranking, for readers of a report: ``{parts}`` and its own options in braces are filled in."""
+    """A description of its ranking for readers of a report; ``{parts}`` and options in braces are filled in."""
 
     asks_other_texts: ClassVar[bool] = False
     """If true, its parts are asked texts other than the query's, and a report does not keep their hits."""
@@ -71,7 +71,7 @@ class SingleInputRefiner(Refiner):
 
 
 def reordered(part: Candidates, scores: Floats, is_last: Bools | None = None) -> Rankings:
-    """The hits of ``part``, row by row, in the order of new ``scores``, shape (hits,); those that are ``is_last`` last.
+    """The hits of ``part``, row by row, in the order of new ``scores``, shape (hits,), ``is_last`` hits at the end.
 
     Equal scores are ordered by document id, then by place in the document.
     """

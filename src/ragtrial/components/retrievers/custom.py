@@ -205,7 +205,7 @@ class _OpenCustom:
         return answers, errors
 
     def _asked(self, queries: Sequence[str], depth: int) -> Iterator[tuple[str, RetrieverAnswer | RetrieverError]]:
-        """Each question of one call with its answer or its error; those of a failed call are then asked alone."""
+        """Each question of one call with its answer or error; after a failed call each is asked alone."""
         try:
             answers = self._system.ask(queries, depth)
         except RetrieverError as error:

@@ -194,7 +194,7 @@ class _OpenCollection:
 
     @cached_property
     def _searched(self) -> Collection | ExactSearch:
-        """What is searched: the collection, or its vectors, which are read once for each of its contents."""
+        """The collection itself, or exact search over its vectors, which are read again when its content changes."""
         collection, context = self._collection, self._context
         if not self._is_exact:
             return collection
