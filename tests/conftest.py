@@ -35,6 +35,7 @@ CACHE = tempfile.TemporaryDirectory(prefix="ragtrial-tests-")
 """Nobody's cache, for what is run before a test; each test has its own."""
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 
+os.fsync = lambda fd: None  # waits for the disk, which no test takes the power from
 gc.set_threshold(100_000, *gc.get_threshold()[1:])  # at Python's 700, a tenth of all tests is the search for garbage
 
 settings.register_profile("ragtrial", deadline=None, derandomize=True, print_blob=True, max_examples=50)

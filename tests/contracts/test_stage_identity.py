@@ -32,7 +32,6 @@ FEW = {"store": {"kind": "exact"}, "top_k": 4, "kind": "dense"}
 RETRIEVERS: dict[str, Any] = {
     "a": {"kind": "dense", "top_k": 4},
     "b": {"kind": "dense", "top_k": 4, "chunker": SECTIONS["chunker"]},
-    "c": {**FEW, "embedder": SECTIONS["embedder"]},
     "d": {**FEW, "embedder": {"kind": "custom", "function": "embedding:embed", "batch_size": 4, "dimensions": 12}},
     "e": {**FEW, "embedder": {**SECTIONS["embedder"], "dimensions": 12}},
     "f": {**FEW, "context": {"headings": True}},
@@ -148,7 +147,7 @@ def shorter(array: Array) -> Array:
 
 
 def narrower(array: Array) -> Array:
-    return array[:, :-1] if array.ndim == 2 else array[:-1]
+    return array[:, :-1] if array.ndim == 2 else array
 
 
 def beyond(array: Array) -> Array:
