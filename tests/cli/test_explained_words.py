@@ -66,7 +66,9 @@ def test_every_column_is_explained(tmp_path: Path, capsys: Capture, monkeypatch:
     assert sorted(unknown.items()) == []
 
 
-@pytest.mark.parametrize("verdict", [*get_args(Verdict), "span", "document", "p", "ci", "judged", "mde", "n"])
+@pytest.mark.parametrize(
+    "verdict", [*get_args(Verdict), "span", "document", "p", "ci", "judged", "mde", "n", "group", "cluster"]
+)
 def test_the_words_of_a_verdict_are_explained(verdict: str, capsys: Capture) -> None:
     succeeded(capsys, "explain", verdict)
 

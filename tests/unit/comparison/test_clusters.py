@@ -28,6 +28,7 @@ from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import load_report, write_folder
 from ragtrial.scoring.rescore import rescore
+from ragtrial.views.comparison_tables import comparison_text
 
 QUICK = Procedure(flips=999)
 Floats = npt.NDArray[np.float64]
@@ -180,6 +181,11 @@ def test_fewer_than_ten_differing_clusters_have_no_interval_however_many_questio
     assert (few.losses, few.ci, few.verdict) == (45, None, "too few differences")
     assert of_clusters(10, 20).verdict == "worse"
     assert of_clusters(10, 14).verdict == "worse"
+
+
+def test_the_note_on_too_few_differences_counts_clusters() -> None:
+    comparison = compare_settings(repeated(scores_of(9, 0.1), 3), ComparisonOptions(procedure=Procedure(flips=500)))
+    assert "fewer than 10 clusters of queries; no interval is given" in comparison_text(comparison, 160)
 
 
 def test_the_procedure_counts_the_clusters() -> None:
