@@ -38,6 +38,13 @@ FILES: dict[str, tuple[str, Any]] = {
      "qas": [{"id": "s", "question": "?", "answers": [{"text": RED, "answer_start": 37}]}]}]}]}),
     "questions_df.csv": ("chunking-evaluation",
      'question,references,corpus_id\n?,"[{""content"": ""' + TWICE + '"", ""start_index"": 17}]",reset\n'),
+    "goldens.json": ("deepeval", [{"input": "?", "expected_output": "x", "context": [WHITE], "source_file": None}]),
+    "items.json": ("langfuse", [{"id": "a", "input": "?", "expectedOutput": "x", "metadata": {"quote": RED}}]),
+    "qa.parquet": ("autorag",
+     lines([{"qid": "a", "query": "?", "retrieval_gt": [["faq.txt"]], "generation_gt": ["x"]}])),
+    "longmemeval_s.json": ("longmemeval",
+     [{"question_id": "a", "question": "?", "question_type": "t", "answer": "x", "answer_session_ids": ["s"],
+       "haystack_session_ids": ["s"], "haystack_sessions": [[{"role": "user", "content": "I moved."}]]}]),
     "labels.csv": ("rows", f"question,answer\n?,{RED}\n"),
 }  # fmt: skip
 
@@ -49,6 +56,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus(tmp_path)
     for name, (_, content) in FILES.items():
         written(tmp_path / name, content)
+    exec(block("python"), {})
 
 
 @pytest.mark.parametrize("command", COMMANDS)

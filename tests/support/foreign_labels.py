@@ -90,6 +90,15 @@ class Conversions:
         """How each label was resolved."""
         return [label["how"] for label in self.answer(content, *options)["labels"]]
 
+    def noted(self, content: object) -> str:
+        """What is said beside the result of a conversion that ends well."""
+        written(self.source, content)
+        made = ragtrial(
+            self._capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "noted.json", "--force"
+        )
+        assert made.code == 0
+        return made.err
+
     def faults(self, content: object, *options: str) -> list[str]:
         """What is said of a file that is refused; nothing is written."""
         made = self(content, *options)

@@ -17,7 +17,7 @@ from ragtrial.cli.options import CONFIG_NAME, argument, config_file, declare, op
 from ragtrial.cli.terminal import Answer, Line, Terminal
 from ragtrial.dataset import datasets, documents, library, resolution
 from ragtrial.dataset import texts as dataset_texts
-from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted
+from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted, listed
 from ragtrial.labelling.importers import base, converting
 from ragtrial.pipeline import corpus as corpora
 from ragtrial.progress import stage
@@ -26,7 +26,7 @@ from ragtrial.runs import streams
 from ragtrial.views.table import Table
 
 _SIMILARITY = click.FloatRange(0, 1, min_open=True)
-_FORMATS = click.Choice(["kirchhoff", "llamaindex", "squad", "chunking-evaluation", "haystack", "rows"])
+_FORMATS = click.Choice(list(base.IMPORTERS.names()))
 _LISTED = 20
 _MOST_DOCUMENTS = 5
 _CONFIG = option("The config of the labels.", "CONFIG", default=CONFIG_NAME, type=click.Path(), callback=config_file)
@@ -86,11 +86,15 @@ def convert_labels(
     \b
     FILE may be, and is recognised by what it holds:
       kirchhoff            {"queries": [{"id", "text", "relevant_docs": [{"doc": a passage or an id}]}]}
-      llamaindex           EmbeddingQAFinetuneDataset or LabelledRagDataset
-      haystack             questions with ground truth documents, in rows or as an evaluation's inputs
-      squad                SQuAD 1.1 or 2.0
+      rows                 CSV, JSON lines or Parquet with a question and a passage (quote, context, answer)
+      autorag              qa.parquet, with corpus.parquet in the same folder
       chunking-evaluation  questions_df.csv, or its rows in JSON
-      rows                 JSON lines or CSV with a question and a passage (quote, passage, context, answer)
+      deepeval             goldens in JSON, JSON lines or CSV
+      haystack             questions with ground truth documents, in rows or as an evaluation's inputs
+      langfuse             the items of a dataset, as exported
+      llamaindex           EmbeddingQAFinetuneDataset or LabelledRagDataset
+      longmemeval          questions about conversations; the documents are the sessions
+      squad                SQuAD 1.1 or 2.0
     """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
     if (corpus is None) == (config is None):
         raise click.UsageError("give --corpus or --config: a label is a place in documents, so they are needed.")
@@ -129,6 +133,7 @@ def write_converted(
         "without_answers": without,
         "counts": converted.counts,
         "repeated": converted.repeated,
+        "unused": sorted(labels.content.unused),
         "labels": [converting.report_row(label, labels, texts) for label in converted.placed],
     }
     for label in converted.inexact:
@@ -136,6 +141,8 @@ def write_converted(
             text = f"{dataset_texts.short(label.answer.passage, 50)!r} of query {label.query!r}"
             advice = "is in many documents; all count as correct. If it is not an answer, leave that cell empty."
             terminal.note(f"{text} {advice}")
+    if labels.content.unused:
+        terminal.note(f"{labels.content.file}: not used: {listed(sorted(labels.content.unused))}.")
     if without:
         terminal.note(resolution.unlabelled_sentence(len(queries), without))
     return Answer(content, _converted_blocks(terminal, converted, labels, texts, output), texts.notes)

@@ -21,7 +21,7 @@ _FIRST_LABELS = (
     '`ragtrial search CONFIG "QUESTION" --label` labels a first question, `ragtrial labels convert FILE --corpus '
     "DOCUMENTS -o prompt_queries.json` reads a CSV with question and answer."
 )
-_OTHER_KEYS = ("question", "query", "prompt", "answer", "answers", "expected", "context")
+_OTHER_KEYS = ("question", "query", "prompt", "answer", "expected", "context")
 
 
 def _whole(value: object) -> object:
@@ -97,6 +97,9 @@ class QueryRow(Options):
     cluster: Id | None = None
     """The conversation, document or author that the question belongs to. Questions of one cluster are not independent:
     tests and intervals take each cluster as a whole."""
+
+    answers: list[Filled] = Field(default=[])
+    """Answers in words of their own, as other tools have them; they are kept, and not scored."""
 
     ordered: bool = False
     """True if relevant_docs are listed in the order in which they should be found."""

@@ -182,7 +182,7 @@ WRONG = {  # a query, with a mark before the place of its fault, and the fault
     '{"id": 1, "text": ¦" \\n", "relevant_docs": []}': "queries[0].text: it is empty.",
     '{"id": ¦"\\ud800", "text": "x", "relevant_docs": []}': "query id '\\ud800' has half of a surrogate pair.",
     ASIDE % '"tag": ¦"a"': "unknown key 'tag' in queries[0]. Did you mean 'tags'? Allowed here: id, text, "
-    "relevant_docs, tags, cluster, ordered, phrasings, where, where_document.",
+    "relevant_docs, tags, cluster, answers, ordered, phrasings, where, where_document.",
     LABEL
     % '¦{"doc": "a", "relevance": -1, "group": "g"}': f"{DOC}: a label with a grade below 0 says what must not be "
     "found; it is in no group.",

@@ -67,7 +67,8 @@ READ: dict[str, tuple[Any, str, list[dict[str, Any]], list[str]]] = {
             {"query": "white?", "query_by": BY, "reference_contexts": [WHITE], "reference_answer": "yes"},
             {"query": "red?", "query_by": BY, "reference_contexts": None, "reference_answer": ""},
         ]},
-        "llamaindex", [*only("q1", "white?", label("hub/reset.md", WHITE)), *only("q2", "red?")], ["exact"],
+        "llamaindex",
+        [*only("q1", "white?", label("hub/reset.md", WHITE), answers=["yes"]), *only("q2", "red?")], ["exact"],
     ),
     "words that are in two documents, or twice in one": (
         squad(answered("555", LIGHTS.index("555"), "s1"), answered("ring", SECOND, "s2")), "squad",
@@ -339,11 +340,14 @@ def test_rows_that_ask_the_same_are_one_question_with_several_answers(convert: C
 OTHER = {"query": "?", "answer": "In other words.", "context": RED, "relevance": 2, "tags": ["t"]}
 WHOLE = {"doc": "faq.txt", "relevance": 1}
 ROWS: dict[str, tuple[Any, list[dict[str, Any]]]] = {
-    "a context before an answer": (lines([OTHER]), only("q1", "?", label("hub/lights.md", RED, 2), tags=["t"])),
-    "a quote before both": ([{**OTHER, "quote": WHITE}], only("q1", "?", label("hub/reset.md", WHITE, 2), tags=["t"])),
+    "a context before an answer": (
+        lines([OTHER]), only("q1", "?", label("hub/lights.md", RED, 2), tags=["t"], answers=["In other words."])),
+    "a quote before both": (
+        [{**OTHER, "quote": WHITE}],
+        only("q1", "?", label("hub/reset.md", WHITE, 2), tags=["t"], answers=["In other words."])),
     "one line": (lines([{"query": "?", "quote": RED}]), only("q1", "?", label("hub/lights.md", RED))),
     "Ragas": ([{"user_input": "?", "reference": "yes", "reference_contexts": [RED, WHITE]}],
-              only("q1", "?", label("hub/lights.md", RED), label("hub/reset.md", WHITE))),
+              only("q1", "?", label("hub/lights.md", RED), label("hub/reset.md", WHITE), answers=["yes"])),
     "a start": (f"question,quote,start\n?,{TWICE},{RESET.rindex(TWICE)}\n",
                 only("q1", "?", label("hub/reset.md", TWICE, after=AFTER_TITLE))),
     "a start beside several passages": (

@@ -83,17 +83,22 @@ class Foreign(BaseModel):
 class Content:
     """The content of a file: one JSON value, or rows with the ``lines`` on which they begin.
 
-    ``prompt`` is that of the labels, if they have one. Faults are collected with their places, and raised together by
-    ``check``.
+    ``prompt`` is that of the labels, if they have one. ``unused`` are the columns that nothing is read from. Faults are
+    collected with their places, and raised together by ``check``.
     """
 
     file: str
     value: object
     text: str = ""
     lines: Sequence[int] = ()
-    is_csv: bool = False
+    form: Literal["JSON", "CSV", "Parquet"] = "JSON"
     prompt: str | None = None
+    unused: dict[str, None] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def is_csv(self) -> bool:
+        return self.form == "CSV"
 
     @property
     def rows(self) -> list[object]:
@@ -102,8 +107,8 @@ class Content:
 
     @property
     def keys(self) -> set[str]:
-        """The keys of the first rows, by which rows are recognised."""
-        return {str(key) for row in self.rows[:_LOOKED_AT] if isinstance(row, Mapping) for key in row}
+        """The keys of the first rows, in small letters, by which rows are recognised."""
+        return {str(key).strip().lower() for row in self.rows[:_LOOKED_AT] if isinstance(row, Mapping) for key in row}
 
     def read(self, model: type[M], value: object, where: FieldPath = ()) -> M | None:
         """The value as a ``model``; None, and all its faults noted, if it is not one."""
@@ -159,12 +164,12 @@ class Content:
             return f"JSON that holds {shown(self.value)}"
         what = "a JSON list, the first with the keys" if self.rows else "a JSON object with the keys"
         if self.lines:
-            what = "CSV with the columns" if self.is_csv else "JSON lines with the keys"
+            what = "JSON lines with the keys" if self.form == "JSON" else f"{self.form} with the columns"
         return f"{what} {listed(map(str, first)) or '(none)'}"
 
 
 def read_content(path: Path) -> Content:
-    """The values of a JSON, JSON lines or CSV file; ``.gz`` is unpacked.
+    """The values of a JSON, JSON lines, CSV or Parquet file; ``.gz`` is unpacked.
 
     Raises LabelsError for a file that is missing, empty, not UTF-8 or not JSON.
     """
@@ -175,6 +180,8 @@ def read_content(path: Path) -> Content:
         )
         raise LabelsError(Fault(str(path), message=message))
     content = read_bytes(path, LabelsError)
+    if content.startswith(b"PAR1"):
+        return _parquet(path, content)
     try:
         text = decoded(content, path, LabelsError)
     except LabelsError:
@@ -193,6 +200,22 @@ def read_content(path: Path) -> Content:
     if faults:
         raise LabelsError(*truncated(faults, str(path)))
     return Content(str(path), [row for _, row in numbered], lines=[number for number, _ in numbered])
+
+
+def _parquet(path: Path, content: bytes) -> Content:
+    """The rows of Parquet; their numbers take the place of lines."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        message = "needs a package that is not installed to be read as Parquet: pip install 'ragtrial[parquet]'."
+        raise LabelsError(Fault(str(path), message=message)) from None
+    try:
+        rows = parquet.read_table(pa.BufferReader(content)).to_pylist()
+    except (pa.ArrowException, OSError) as failure:
+        reason = str(failure).partition("\n")[0].rstrip(".")
+        raise LabelsError(Fault(str(path), message=f"is a damaged Parquet file: {reason}.")) from None
+    return Content(str(path), rows, lines=range(1, len(rows) + 1), form="Parquet")
 
 
 def _is_lines(text: str) -> bool:
@@ -244,7 +267,7 @@ def _csv(path: Path, text: str) -> Content:
         faults.append(Fault(str(path), message=message))
     if faults:
         raise LabelsError(*truncated(faults, str(path)))
-    return Content(str(path), rows, lines=lines, is_csv=True)
+    return Content(str(path), rows, lines=lines, form="CSV")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,10 +276,10 @@ class ImportedAnswer:
 
     ``passage`` is its text; without it the label is the document ``doc``, or its characters ``start`` to ``end`` if the
     text has the hash ``text_hash``. ``doc`` is the file's name for the document, or empty; without ``doc_is_known`` it
-    only helps to choose among places. With ``may_be_passage``,
-    ``doc`` is a name or a passage. ``start`` is the first character of the passage in the document or in ``context``,
-    the paragraph around the passage. Answers to a question with one ``group`` are alternatives. ``note`` explains a
-    choice of the importer.
+    only helps to choose among places. With ``may_be_passage``, ``doc`` is a name or a passage. With ``in_other_words``,
+    a passage that is not found means the document ``doc``. ``start`` is the first character of the passage in the
+    document or in ``context``, the paragraph around the passage. Answers to a question with one ``group`` are
+    alternatives. ``note`` explains a choice of the importer.
     """
 
     where: FieldPath
@@ -268,6 +291,7 @@ class ImportedAnswer:
     text_hash: str = ""
     context: str = ""
     may_be_passage: bool = False
+    in_other_words: bool = False
     doc_is_known: bool = True
     group: str = ""
     note: str = ""

@@ -108,6 +108,9 @@ def place(questions: Iterable[ImportedQuestion], library: Library, *, fuzzy: flo
     for label in sought:
         if label.places:
             _narrow(label, library)
+        elif label.answer.in_other_words and label.named is not None:
+            label.document = label.named
+            label.notes.append("the answer is in other words; the label is its document")
     for label in placed:
         label.notes += filter(None, [label.answer.note])
     return placed
@@ -275,12 +278,18 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
     if conflicts:
         raise LabelsError(*truncated(conflicts, read.content.file))
     prompt = {"prompt": normalised(read.content.prompt)} if read.content.prompt else {}
-    queries = [_query_row(question, rows[question.id]) for question in read.questions]
+    in_other_words: dict[str, list[str]] = {}
+    for label in placed:
+        if label.answer.passage and label.document is not None:
+            in_other_words.setdefault(label.query, []).append(label.answer.passage)
+    queries = [_query_row(each, rows[each.id], in_other_words.get(each.id, [])) for each in read.questions]
     return Converted({**prompt, "queries": queries}, placed, repeated)
 
 
-def _query_row(question: ImportedQuestion, labels: list[dict[str, Any]]) -> dict[str, Any]:
-    optional = {"tags": [normalised(tag) for tag in question.tags], **(question.more or {})}
+def _query_row(question: ImportedQuestion, labels: list[dict[str, Any]], answers: Sequence[str]) -> dict[str, Any]:
+    more = dict(question.more or {})
+    more["answers"] = [normalised(answer) for answer in dict.fromkeys((*answers, *more.get("answers", ())))]
+    optional = {"tags": [normalised(tag) for tag in question.tags], **more}
     given = {key: value for key, value in optional.items() if value}
     if given.get("ordered"):  # an order has no alternatives
         labels = [{key: value for key, value in label.items() if key != "group"} for label in labels]
