@@ -310,8 +310,8 @@ class _Comparing:
         clusters = clusters_of(inputs.queries, by_document=True, threshold=inputs.report.relevance_threshold)
         if inputs.clusters is not None or self.options.judge is not None or clusters is None or not pairs:
             return
-        sizes = np.bincount(clusters)
-        if len(sizes) < LEAST_CLUSTERS or 2 * sizes.max() > len(clusters):
+        sizes = self.primary.sizes_of(clusters)
+        if len(sizes) < LEAST_CLUSTERS or 2 * sizes.max() > sizes.sum():
             return
         families = [_family(self.primary, pairs, own) for own in (None, clusters)]
         alone, together = (
@@ -360,6 +360,7 @@ class _Comparing:
             (differences,) = scores.differences([pair])
             both = ~np.isnan(differences)
             wins, losses = np.count_nonzero(sign * differences > 0), np.count_nonzero(sign * differences < 0)
+            evidence = replace(evidence, is_identical=not wins + losses)
             means = [
                 mean_of(scores.values[index][both]) if estimated is None else finite(estimated[index])
                 for index in (pair.baseline, pair.setting)
@@ -406,8 +407,11 @@ def _family(scores: PairedScores, pairs: Sequence[Pair], clusters: Places | None
 def _procedure_part(
     inputs: ComparisonInput, options: ComparisonOptions, parts: Sequence[ComparisonPart], comparisons: int
 ) -> ProcedurePart:
-    procedure, queries, clusters = options.procedure, len(inputs.queries), inputs.clusters
-    sizes = None if clusters is None else np.bincount(clusters)
+    procedure, clusters = options.procedure, inputs.clusters
+    sizes = None if clusters is None else inputs.scores(inputs.primary).sizes_of(clusters)
+    over = ""
+    if sizes is not None:
+        over = f" over {len(sizes):,} clusters of {sizes.sum():,} questions, the largest of {sizes.max():,}"
     family = "" if comparisons == 1 else f", simultaneous for {counted(comparisons, 'comparison')}"
     confidence = percent(1 - procedure.level)
     if all(part.differing < LEAST_DIFFERENCES for part in parts):
@@ -416,15 +420,12 @@ def _procedure_part(
     elif options.judge is not None:
         family = family and f"{family} ({procedure.flips:,} draws, seed {procedure.seed})"
         sentence = (
-            "Two-phase regression of people's differences on the judge's (Cochran 1977, chapter 12); "
+            f"Two-phase regression of people's differences on the judge's{over} (Cochran 1977, chapter 12); "
             f"{confidence} t intervals{family}."
         )
     else:
         drawn = procedure.limited_to(comparisons)
-        count, over = queries, ""
-        if sizes is not None:
-            count = len(sizes)
-            over = f" over {count:,} clusters of {queries:,} questions, the largest of {sizes.max():,}"
+        count = len(inputs.queries) if clusters is None else int(clusters.max()) + 1
         flips = f"all {2**count:,} flips" if takes_all(count, drawn) else f"{drawn.flips:,} flips"
         sentence = (
             f"Paired sign-flip test and balanced bootstrap-t{over} (max-t, {flips}, {drawn.flips:,} resamples, seed "

@@ -71,6 +71,10 @@ class PairedScores:
         counts = (known @ known.T).astype(np.int64)
         return np.array([counts[pair.setting, pair.baseline] for pair in pairs], dtype=np.int64)
 
+    def sizes_of(self, clusters: Places) -> Places:
+        """The number of queries of each cluster that count for any setting, without clusters that have none."""
+        return np.unique(clusters[~np.isnan(self.values).all(axis=0)], return_counts=True)[1].astype(np.int64)
+
     def differences(self, pairs: Sequence[Pair]) -> Scores:
         """Shape (pairs, queries). NaN if a query does not count for both settings, 0 if only rounding differs."""
         after, before = self.values[[pair.setting for pair in pairs]], self.values[[pair.baseline for pair in pairs]]

@@ -53,11 +53,14 @@ class Evidence:
     margin: float = 0.02
     skewness: float = 0.0
     clusters: int | None = None
+    is_identical: bool | None = None
+    """True if all queries score the same. None: if none is ``differing``, which is not so for differences that cancel
+    out within each cluster."""
 
     @property
     def verdict(self) -> Verdict:
         """The first of these that holds: identical, too few differences, better, worse, no worse; else inconclusive."""
-        if self.n and not self.differing:
+        if self.n and (not self.differing if self.is_identical is None else self.is_identical):
             return "identical"
         if self.differing < LEAST_DIFFERENCES:
             return "too few differences"

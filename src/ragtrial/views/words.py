@@ -32,7 +32,8 @@ VERDICTS = {
     "no worse": "The interval includes 0, and no part of it is a loss above the margin.",
     "inconclusive": "The interval includes 0 and losses above the margin: the setting may be better, equal or worse. "
     "It does not mean equal.",
-    "too few differences": "The two settings differ on fewer than 10 questions: too few for an interval.",
+    "too few differences": "The two settings differ on fewer than 10 questions, or clusters of questions: too few for "
+    "an interval.",
     "identical": "Both score the same on every question.",
 }
 

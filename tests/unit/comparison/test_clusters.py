@@ -188,8 +188,21 @@ def test_the_note_on_too_few_differences_counts_clusters() -> None:
     assert "fewer than 10 clusters of queries; no interval is given" in comparison_text(comparison, 160)
 
 
-def test_the_procedure_counts_the_clusters() -> None:
-    inputs = repeated(scores_of(12, 0.1), 3)
+def test_differences_that_cancel_out_within_each_cluster_are_too_few_and_not_identical() -> None:
+    queries = [query_of(place, cluster=f"c{place // 2}") for place in range(40)]
+    made = compared(contest_between({"old": np.full(40, 0.5), "new": np.tile([0.25, 0.75], 20)}, queries), "old")
+    (part,) = made.comparisons
+    assert (part.verdict, part.wins, part.losses, part.differing_clusters) == ("too few differences", 20, 20, 0)
+    assert part.sentence == "only 0 of 20 clusters of questions differ, fewer than 10; no interval is given"
+
+
+def test_the_procedure_counts_the_clusters_of_scored_questions() -> None:
+    whole = repeated(scores_of(12, 0.1), 3)
+    extra = [query_of(place, cluster=f"c{place // 5}") for place in range(36, 40)]
+    values = {
+        name: [*row, *[None] * 4] for name, row in zip(whole.names, whole.scores(whole.primary).values, strict=True)
+    }
+    inputs = contest_between(values, [*whole.queries, *extra])
     made = compare_settings(inputs, ComparisonOptions(procedure=Procedure(flips=5000)))
     assert made.procedure.sentence.startswith(
         "Paired sign-flip test and balanced bootstrap-t over 12 clusters of 36 questions, the largest of 3 (max-t, "
