@@ -160,7 +160,7 @@ def _query(query: QueryPart) -> dict[str, Any]:
         "text": query.text,
         "tags": query.tags,
         "labels": [
-            [label.doc, label.relevance, [[span.start, span.end] for span in label.spans]]
+            [label.doc, label.relevance, [[span.start, span.end] for span in label.spans], *filter(None, [label.group])]
             for label in query.relevant_docs
         ],
     }

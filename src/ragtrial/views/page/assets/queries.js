@@ -150,7 +150,7 @@ async function showQuery() {
   document.getElementById("detail")?.removeAttribute("id");
   place.id = "detail";
   place.replaceChildren(...[
-    made("p", {}, labelled([...new Map(query.labels.map(([doc, grade]) => [doc, grade]))]), made("small", {}, ` ${plain(query.id)}`)),
+    made("p", {}, labelled([...new Map(query.labels.map(([doc, grade, , group]) => [JSON.stringify([doc, group]), [doc, grade, group]])).values()]), made("small", {}, ` ${plain(query.id)}`)),
     firsts,
     names.length > 1 ? pairControls() : null,
     moved,
@@ -184,7 +184,7 @@ function pairControls() {
     made("button", { type: "button", onclick: () => step(-1) }, "Previous"), made("button", { type: "button", onclick: () => step(1) }, "Next"));
 }
 function labelled(grades) {
-  const helping = grades.filter(([, grade]) => grade > 0).map(([doc, grade]) => `${plain(doc)} (${grade})`);
+  const helping = grades.filter(([, grade]) => grade > 0).map(([doc, grade, group]) => `${plain(doc)} (${grade}${group ? `, group ${plain(group)}` : ""})`);
   const others = grades.length - helping.length;
   const rest = others ? `${others} ${helping.length ? "more " : ""}as not relevant` : "";
   return grades.length ? `Labelled, with grades: ${[...helping, rest].filter(Boolean).join(", ")}.` : "Nothing is labelled for it.";
