@@ -45,9 +45,9 @@ class Chunks:
         writer = ChunksWriter()
         for position, start, end in places:
             writer.add(position, library.ids[position], library.text(position), Span(start, end))
-        made, columns = cls.__new__(cls), writer.columns()
-        made._hold(library, hashlib.blake2b(columns["id"].tobytes(), digest_size=16).hexdigest(), columns)  # noqa: SLF001 - its own
-        return made
+        chunks, columns = cls.__new__(cls), writer.columns()
+        chunks._hold(library, hashlib.blake2b(columns["id"].tobytes(), digest_size=16).hexdigest(), columns)  # noqa: SLF001 - its own
+        return chunks
 
     def _hold(self, library: Library, name: str, columns: Mapping[str, npt.NDArray[Any]]) -> None:
         self.library = library
@@ -139,7 +139,7 @@ class SpanCodes:
         self.library = library
         self._codes: dict[tuple[int, int, int], int] = {}
         self._whole: dict[int, int] = {}
-        self._made: Chunks | None = None
+        self._chunks: Chunks | None = None
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -155,9 +155,9 @@ class SpanCodes:
 
     def chunks(self) -> Chunks:
         """All places so far, by code."""
-        if self._made is None or len(self._made) != len(self):
-            self._made = Chunks.of(self.library, self._codes)
-        return self._made
+        if self._chunks is None or len(self._chunks) != len(self):
+            self._chunks = Chunks.of(self.library, self._codes)
+        return self._chunks
 
 
 def cut_passages(chunks: Chunks, labels: PromptQueries) -> tuple[int, int]:

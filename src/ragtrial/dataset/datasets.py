@@ -74,10 +74,10 @@ def beir_labels(folder: Path, split: str, overlay: Path | None = None) -> BeirLa
         faults.append(Fault(str(qrels_file if is_own else overlay), line, 0, message))
     if faults:
         raise LabelsError(*truncated(faults, str(queries_file)))
-    rows = [(own.get(query, {}).get(doc), one) for query, row in laid.items() for doc, one in row.items()]
-    changed = sum(was is not None and was.relevance != one.relevance for was, one in rows)
+    pairs = [(own.get(query, {}).get(doc), judgment) for query, row in laid.items() for doc, judgment in row.items()]
+    changed = sum(before is not None and before.relevance != after.relevance for before, after in pairs)
     places = {pair: Fault(str(overlay), line) for pair, line in laid_rows.lines.items()}
-    added = sum(was is None for was, _ in rows)
+    added = sum(before is None for before, _ in pairs)
     return BeirLabels(PromptQueries(tuple(queries.values())), added, changed, split_rows.repeated, places)
 
 
@@ -189,8 +189,10 @@ def with_own_documents(questions: Sequence[Question], options: DatasetOptions, l
     if drops is False or (drops is None and options.beir is None):
         return questions
     return [
-        replace(one, own_document=one.id) if _is_document(one, library, by_id=drops is True) else one
-        for one in questions
+        replace(question, own_document=question.id)
+        if _is_document(question, library, by_id=drops is True)
+        else question
+        for question in questions
     ]
 
 
@@ -212,7 +214,7 @@ def own_documents(questions: Sequence[Question]) -> Iterator[ReportWarning]:
 
 
 def corpus_of(options: DatasetOptions) -> Path:
-    """Where the documents are. Raises CorpusError if a BEIR folder has none."""
+    """The path of the documents. Raises CorpusError if a BEIR folder has none."""
     if options.beir is not None:
         return _file(Path(options.beir), "corpus.jsonl", CorpusError)
     return Path(options.corpus or "")
@@ -231,8 +233,8 @@ def load_dataset(options: DatasetOptions) -> Dataset:
             message = f"{overlay} (dataset.overlay) does not exist yet and counts as empty: the first label makes it."
             notes.append(ReportWarning("overlay-missing", message))
         elif overlay is not None:
-            found = f"{read.added:,} judgments were added, and {read.changed:,} have another grade by it"
-            notes.append(ReportWarning("overlay", f"{overlay} was laid upon the qrels: {found}."))
+            counts = f"{read.added:,} judgments were added, and {read.changed:,} have another grade by it"
+            notes.append(ReportWarning("overlay", f"{overlay} was laid upon the qrels: {counts}."))
         if read.repeated:
             notes.append(repeated_rows(len(read.repeated), f"qrels/{split}.tsv, line {read.repeated[0]} first"))
         return Dataset(corpus, read.labels, str(folder / "qrels" / f"{split}.tsv"), tuple(notes), read.places)

@@ -97,22 +97,22 @@ def id_of(value: object) -> str | None:
 
 def fault_in(text: str, file: str) -> Callable[[tuple[str | int, ...], str], Fault]:
     """Makes faults of the JSON in ``text``: from a path, or the next around it that is there, and a message."""
-    found: dict[tuple[str | int, ...], Place] = {}
+    known: dict[tuple[str | int, ...], Place] = {}
 
     def fault_at(where: tuple[str | int, ...], message: str) -> Fault:
-        if not found:
-            found.update(places(text))
-        while where not in found:
+        if not known:
+            known.update(places(text))
+        while where not in known:
             where = where[:-1]
-        return Fault(file, *found[where], message)
+        return Fault(file, *known[where], message)
 
     return fault_at
 
 
 def places(text: str) -> dict[tuple[str | int, ...], Place]:
     """Line and column, from 1, of every value of a valid JSON text, by its path of keys and positions."""
-    found = _Places(text)
-    return {path: found.line_column(start) for path, start in found.starts.items()}
+    values = _Places(text)
+    return {path: values.line_column(start) for path, start in values.starts.items()}
 
 
 class _Places:
@@ -123,7 +123,7 @@ class _Places:
         self.starts: dict[tuple[str | int, ...], int] = {}
         self.repeated: list[tuple[str, int]] = []
         self.first_constant = -1
-        self._line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        self._line_starts = [0, *(line_end.end() for line_end in re.finditer("\n", text))]
         self._value(self._skip(0), ())
 
     def line_column(self, offset: int) -> Place:

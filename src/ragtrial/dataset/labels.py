@@ -54,11 +54,11 @@ class LabelRow(Options):
     """The passage of the document that answers, verbatim; other white space and other case are allowed."""
 
     start: Annotated[int, Field(ge=0)] | None = None
-    """Where the passage begins: a character of the document's normalised text (line feeds, Unicode NFC), from 0.
+    """The first character of the passage in the document's normalised text (line feeds, Unicode NFC), from 0.
     With `end`, and with or without `quote`; it singles out one place of several. Not under `match: content`."""
 
     end: Annotated[int, Field(ge=1)] | None = None
-    """Where the passage ends: the character after its last."""
+    """The character after the last one of the passage."""
 
     text_hash: Annotated[str, Field(pattern="^[0-9a-f]{16}$")] | None = None
     """The document's normalised text when the label was made: the first 16 hexadecimal digits of the SHA-256 of its

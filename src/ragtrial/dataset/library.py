@@ -75,8 +75,8 @@ class Library:
                 notes += empty_pages(document)
         notes = [*left_out(corpus, skipped or ()), *notes]
         content.update(json.dumps([ids, titles, offsets.tolist()]).encode())
-        told = [asdict(note) for note in notes]
-        kept = {"ids": ids, "titles": titles, "empty": empty, "notes": told, "digest": content.hexdigest()}
+        rows = [asdict(note) for note in notes]
+        kept = {"ids": ids, "titles": titles, "empty": empty, "notes": rows, "digest": content.hexdigest()}
         (folder / "documents.json").write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
         for name, column in (("offsets", offsets), ("pages", pages), ("page_offsets", page_offsets)):
             write_array(folder / f"{name}.npy", np.array(column, dtype=np.int64))
@@ -125,7 +125,7 @@ class Library:
         return next((self.positions[form] for form in forms if form in self.positions), None)
 
     def position_of_path(self, path: str) -> int | None:
-        """Where the document is whose id is ``path``, or the longest id that the path ends in; None if none is."""
+        """The position of the document with the id ``path``, or with the longest id in which the path ends; or None."""
         parts = path.replace("\\", "/").split("/")
         tails = (path, *("/".join(parts[start:]) for start in range(1, len(parts))))
         return next((place for tail in tails if tail and (place := self.position(tail)) is not None), None)

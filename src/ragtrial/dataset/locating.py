@@ -105,7 +105,7 @@ def _matches_of(
             within.setdefault(query.among, []).append(query)
         elif words:
             anywhere.setdefault(max(words[1:-1], key=len, default=""), []).append(query)
-    found: dict[PassageQuery, tuple[MatchKind, list[Place]]] = {}
+    matches: dict[PassageQuery, tuple[MatchKind, list[Place]]] = {}
     for position in range(len(library)) if anywhere else sorted(within):
         document = _Document(library.text(position), is_plain=is_plain)
         candidates = [query for word in anywhere.keys() & {"", *document.words} for query in anywhere[word]]
@@ -113,14 +113,14 @@ def _matches_of(
             words = words_of(query.text)
             if not document.words.issuperset(words[1:-1]):
                 continue
-            best, places = found.get(query, ("lost", []))
+            best, places = matches.get(query, ("lost", []))
             kind, spans = document.find(query.text.strip(), " ".join(words), verbatim=best == "exact")
             if not spans or MATCH_KINDS.index(kind) > MATCH_KINDS.index(best):
                 continue
             if kind != best:
-                found[query] = kind, places = kind, []
+                matches[query] = kind, places = kind, []
             places += (Place(position, span) for span in spans)
-    return {query: PassageMatch(kind, tuple(places)) for query, (kind, places) in found.items()}
+    return {query: PassageMatch(kind, tuple(places)) for query, (kind, places) in matches.items()}
 
 
 def _alike(lost: Sequence[PassageQuery], library: Library, least: float) -> dict[PassageQuery, PassageMatch]:
@@ -196,8 +196,8 @@ class _Document:
     def places_of(self, words: str) -> list[Span]:
         """The places of ``plain`` words that are joined by single spaces."""
         folded, begins, ends = self._folded
-        found = [Span(begins[at], ends[at + len(words) - 1]) for at in _all_starts(words, folded)]
-        return [span for span in found if span.start >= 0 <= span.end]
+        spans = [Span(begins[at], ends[at + len(words) - 1]) for at in _all_starts(words, folded)]
+        return [span for span in spans if span.start >= 0 <= span.end]
 
 
 def places_in(passage: str, text: str) -> tuple[MatchKind, list[Span]]:

@@ -212,8 +212,8 @@ def _is_hidden(attributes: Mapping[str, str]) -> bool:
 
 def declared_charset(content: bytes) -> str:
     """The encoding that a page names: in its XML declaration or a ``meta`` element; empty if it names none."""
-    found = _CHARSET.search(content[:_CHARSET_WITHIN])
-    return (found[1] or found[2]).decode() if found else ""
+    match = _CHARSET.search(content[:_CHARSET_WITHIN])
+    return (match[1] or match[2]).decode() if match else ""
 
 
 def page_text(html: str) -> tuple[str, str]:

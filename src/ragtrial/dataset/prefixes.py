@@ -33,8 +33,8 @@ def read_prefixes(file: Path) -> list[PrefixRow]:
     Raises PrefixesError with every fault and its line.
     """
     if not file.is_file():
-        found = "is a folder, not a file" if file.is_dir() else "there is no such file"
-        raise PrefixesError(Fault(str(file), message=f"{found}; `context.prefixes` names it."))
+        reason = "is a folder, not a file" if file.is_dir() else "there is no such file"
+        raise PrefixesError(Fault(str(file), message=f"{reason}; `context.prefixes` names it."))
     faults: list[Fault] = []
     rows: list[PrefixRow] = []
     for line, values in json_rows(file, faults):

@@ -13,7 +13,7 @@ from ragtrial.rankings import Bools, Codes, Counts
 
 @dataclass(frozen=True, eq=False)
 class ChunkSpans:
-    """Where chunks are: characters ``starts`` to ``ends`` (int64) of ``documents`` (int32 codes), each (chunks,)."""
+    """Chunks as characters ``starts`` to ``ends`` (int64) of ``documents`` (int32 codes), each of shape (chunks,)."""
 
     documents: Codes
     starts: Counts

@@ -125,18 +125,18 @@ def _line_of(content: bytes, place: int) -> int:
 def _declared_encoding(content: bytes, declared: str, file: Path | str, error: type[InputError]) -> str:
     """The encoding to read a text with that names one itself: UTF-8 if it is that after all."""
     try:
-        found = codecs.lookup(declared).name
+        name = codecs.lookup(declared).name
     except LookupError:
-        found = declared.lower()
-    found = _LABELS.get(found, found)
-    if found.startswith(("utf-16", "utf-32")):
+        name = declared.lower()
+    name = _LABELS.get(name, name)
+    if name.startswith(("utf-16", "utf-32")):
         return "utf-8"  # else the declaration itself could not have been read
-    if found not in _IN_ASCII:
+    if name not in _IN_ASCII:
         with suppress(UnicodeDecodeError):
             content.decode()
             return "utf-8"
     with suppress(LookupError):
-        return codecs.lookup(found).name
+        return codecs.lookup(name).name
     message = f"says that it is in {declared!r}, an encoding that is not known; save it as UTF-8."
     raise error(Fault(str(file), message=message))
 

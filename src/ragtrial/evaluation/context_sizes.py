@@ -61,8 +61,8 @@ class TokenCounts:
 
     def missing(self, units: Codes) -> Codes:
         """Which chunks of ``units`` are not counted yet, each once."""
-        found = distinct(units)
-        missing: Codes = found[self._counts[found] == _UNKNOWN]
+        chunks = distinct(units)
+        missing: Codes = chunks[self._counts[chunks] == _UNKNOWN]
         return missing
 
     def of(self, units: Codes, advance: Callable[[int], None] = lambda _: None) -> Counts:

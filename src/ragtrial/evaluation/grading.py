@@ -259,7 +259,7 @@ class GradedRankings:
         )
 
     def at_threshold(self, threshold: int) -> GradedRankings:
-        """The same with another grade from which on a document is relevant."""
+        """A copy with another lowest grade of relevant documents."""
         return self if threshold == self.threshold else replace(self, threshold=threshold)
 
     def cut(self, depth: int | Counts) -> GradedRankings:
@@ -378,11 +378,12 @@ def grade_codes(
 def grade_spans(overlaps: Overlaps, judgments: Judgments, depth: int, threshold: int = 1) -> GradedRankings:
     """The grades of ranked chunks: passages of ``judgments``, each at the rank where it is found."""
     ranks = overlaps.found_judgments
-    found = np.flatnonzero(ranks)
-    chunks = judgments.rows[found] * (overlaps.codes.shape[1] + 1) + ranks[found]
-    found = found[np.lexsort((-judgments.grades[found].astype(np.int64), chunks))]  # equal grades stay in label order
-    starts = np.concatenate(([0], np.cumsum(np.bincount(judgments.rows[found], minlength=len(judgments)))))
+    indices = np.flatnonzero(ranks)
+    chunks = judgments.rows[indices] * (overlaps.codes.shape[1] + 1) + ranks[indices]
+    order = np.lexsort((-judgments.grades[indices].astype(np.int64), chunks))  # equal grades stay in label order
+    indices = indices[order]
+    starts = np.concatenate(([0], np.cumsum(np.bincount(judgments.rows[indices], minlength=len(judgments)))))
     lengths = np.count_nonzero(overlaps.codes != PADDING, axis=1).astype(np.int64)
     return GradedRankings(
-        judgments, starts.astype(np.int64), ranks[found], found, lengths, depth, threshold, overlaps=overlaps
+        judgments, starts.astype(np.int64), ranks[indices], indices, lengths, depth, threshold, overlaps=overlaps
     )

@@ -124,7 +124,10 @@ class Overlaps:
         return self._first_places(k, self.passages.judgments)
 
     def _first_places(self, k: int, owners: Counts, wanted: Bools | None = None) -> Bools:
-        """The same for the ``owners`` of passages, each (passages,): of the ``wanted`` ones alone, if given."""
+        """One of the ``wanted`` passages (default: all) for each owner, chosen as ``places`` does; shape (passages,).
+
+        ``owners`` has the judgment or the group of each passage, shape (passages,).
+        """
         wanted = np.ones(len(owners), dtype=np.bool_) if wanted is None else wanted
         last = np.where((self.found > 0) & (self.found <= k), self.found, np.iinfo(np.int32).max)
         missing = 1 - self.covered(k) / np.maximum(self.passages.lengths, 1)
@@ -306,7 +309,7 @@ def _text_of(text: str) -> Span:
 
 
 def whole_warnings(labels: SpanLabels) -> list[ReportWarning]:
-    """That some labels have no passage, which is seldom meant."""
+    """A warning if labels have no passage, which is seldom meant."""
     if not labels.whole:
         return []
     message = (

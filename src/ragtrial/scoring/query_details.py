@@ -12,7 +12,7 @@ from ragtrial.errors import Fault, InputError, ReportError, did_you_mean, listed
 from ragtrial.records import FoundText
 from ragtrial.report.model import Report
 from ragtrial.report.rows import Row
-from ragtrial.report.schema import MeanPart, PassagePart, QueryPart, SettingPart
+from ragtrial.report.schema import JudgmentPart, MeanPart, PassagePart, QueryPart, SettingPart
 
 
 @dataclass(frozen=True)
@@ -51,20 +51,20 @@ class FilledPrompt:
 
 def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> list[QueryRanking]:
     """All hits of one query with their texts, for each setting. Raises ReportError."""
-    place = next((place for place, one in enumerate(report.queries) if one.id == name), None)
-    if place is None:
-        names = [one.id for one in report.queries]
+    names = [query.id for query in report.queries]
+    if name not in names:
         near = did_you_mean(name, names)
         raise ReportError(f"run {report.run_id} has no query {name!r}.{near} It has {len(names)}: {listed(names)}.")
-    query = report.queries[place]
+    index = names.index(name)
+    query = report.queries[index]
     try:
         rows = {setting.name: next(report.rankings(setting.name, [name])) for setting in settings}
         texts = report.texts({chunk for row in rows.values() for chunk in row.get("chunks", ())})
         rankings = []
         for setting in settings:
-            row, found = rows[setting.name], setting.per_query
-            values = {metric: column[place] for metric, column in found.evaluations.items()}
-            passages = None if found.passages is None else tuple(found.passages[place])
+            row, columns = rows[setting.name], setting.per_query
+            values = {metric: column[index] for metric, column in columns.evaluations.items()}
+            passages = None if columns.passages is None else tuple(columns.passages[index])
             wordings = tuple(map(str, row.get("wordings") or ()))
             rankings.append(QueryRanking(setting, query, values, tuple(_hits(row, texts)), passages, wordings))
     except (LookupError, TypeError, ValueError, OverflowError) as error:
@@ -100,9 +100,12 @@ def grade_of_chunk(query: QueryPart, doc: str, start: int, end: int) -> int | No
 
     A chunk of a title alone overlaps nothing.
     """
-    labels = [one for one in query.relevant_docs if one.doc == doc and start < end]
-    met = [one for one in labels if not one.spans or any(span.start < end and start < span.end for span in one.spans)]
-    return max((one.relevance for one in met), default=None)
+
+    def overlaps(label: JudgmentPart) -> bool:
+        return not label.spans or any(span.start < end and start < span.end for span in label.spans)
+
+    labels = [label for label in query.relevant_docs if label.doc == doc and start < end]
+    return max((label.relevance for label in labels if overlaps(label)), default=None)
 
 
 def of_tag(report: Report, tag: str) -> Report:
@@ -111,7 +114,7 @@ def of_tag(report: Report, tag: str) -> Report:
     Measurements over all queries are left out: context, budget, audit, latency and costs. Raises ReportError for a tag
     that no query has.
     """
-    chosen = [place for place, query in enumerate(report.queries) if tag in query.tags]
+    chosen = [index for index, query in enumerate(report.queries) if tag in query.tags]
     if not chosen:
         known = sorted({name for query in report.queries for name in query.tags})
         there = f"They have: {', '.join(known)}." if known else "None has a tag."
@@ -120,7 +123,7 @@ def of_tag(report: Report, tag: str) -> Report:
     for setting in report.settings:
         left_out: dict[str, Any] = {"context": [], "budget": None, "audit": None, "latency": None, "costs": None}
         settings.append(over_queries(setting, chosen).model_copy(update=left_out))
-    asked = [report.queries[place] for place in chosen]
+    asked = [report.queries[index] for index in chosen]
     dataset = report.dataset.model_copy(update={"queries": len(asked)})
     return report.model_copy(update={"queries": asked, "settings": settings, "dataset": dataset})
 

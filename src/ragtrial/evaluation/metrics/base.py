@@ -55,7 +55,7 @@ def ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any] | np.float6
 Family = Literal["order_unaware", "order_aware", "graded"]
 Needs = Literal["relevant", "gain", "order", "forbidden"]
 LabelKind = Literal["order", "groups", "forbidden"]
-"""What labels may have: an order, groups, grades below 0."""
+"""A kind of labels: in an order, in groups, or with grades below 0."""
 Cut = Literal["required", "optional", "none"]
 Preference = Literal["relevant", "gain", "judged", "unjudged"]
 Value = float | int | str | bool
