@@ -111,6 +111,8 @@ def place(questions: Iterable[ImportedQuestion], library: Library, *, fuzzy: flo
         elif label.answer.in_other_words and label.named is not None:
             label.document = label.named
             label.notes.append("the answer is in other words; the label is its document")
+        elif label.answer.passage and label.answer.doc and label.named is None and label.answer.doc_is_known:
+            label.notes.append(f"the corpus has no document {label.answer.doc!r}")
     for label in placed:
         label.notes += filter(None, [label.answer.note])
     return placed
@@ -280,7 +282,7 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
     prompt = {"prompt": normalised(read.content.prompt)} if read.content.prompt else {}
     in_other_words: dict[str, list[str]] = {}
     for label in placed:
-        if label.answer.passage and label.document is not None:
+        if label.answer.in_other_words and not label.places:
             in_other_words.setdefault(label.query, []).append(label.answer.passage)
     queries = [_query_row(each, rows[each.id], in_other_words.get(each.id, [])) for each in read.questions]
     return Converted({**prompt, "queries": queries}, placed, repeated)
