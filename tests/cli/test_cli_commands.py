@@ -228,7 +228,7 @@ def test_an_unreadable_report_hides_no_other(
     made = ragtrial(capsys, "show", two_runs[1])
     assert (made.code, made.out, made.err) == (2, "", f"error: {path}: {told}\n")
     listed = succeeded(capsys, "list")
-    by_name = dict(line.split("  ", 1) for line in listed.out.splitlines())
+    by_name = dict(line.split("  ", 1) for line in listed.out.splitlines()[:-1])
     assert by_name[two_runs[0]].endswith("dense ndcg@3 1.000")
     assert by_name[two_runs[1]] == f"{path}: {told}"
 
@@ -239,7 +239,8 @@ def test_an_unreadable_report_hides_no_other(
 def test_list_gives_the_runs_newest_first(two_runs: list[str], capsys: Capture) -> None:
     made = ragtrial(capsys, "list")
     assert (made.code, made.err) == (0, "")
-    header, *rows = made.out.splitlines()
+    header, *rows, others = made.out.splitlines()
+    assert others.startswith("`ragtrial list WHAT` also lists retrievers, refiners, ")
     assert header.split() == ["run", "date", "(UTC)", "experiment", "settings", "queries", "labels", "top", "setting"]
     assert [row.split()[0] for row in rows] == two_runs[::-1]
     assert all(row.endswith("  dense ndcg@3 1.000") for row in rows)
@@ -248,7 +249,7 @@ def test_list_gives_the_runs_newest_first(two_runs: list[str], capsys: Capture) 
 
 def test_list_says_how_to_make_a_run_when_there_is_none(capsys: Capture) -> None:
     made = ragtrial(capsys, "list", "--results", "nowhere")
-    assert (made.code, made.out) == (0, "no reports in nowhere; `ragtrial run CONFIG` makes one.\n")
+    assert (made.code, made.out.splitlines()[0]) == (0, "no reports in nowhere; `ragtrial run CONFIG` makes one.")
     assert ragtrial(capsys, "list", "--results", "nowhere", "--json").json == []
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ragtrial import run_experiment
+from ragtrial.errors import LabelsError
 from small_experiment import CONFIG, Capture, ragtrial, small_experiment
 
 CUSTOM = '{kind: custom, function: "hashing:embed"}'
@@ -78,6 +80,28 @@ def test_a_model_without_a_hub_is_one_error_for_all_its_settings(tmp_path: Path,
         assert sum(f"{model} cannot be found. Tried: " in line for line in lines) == 1
     assert not any(tmp_path.rglob("embeddings"))
     assert not (tmp_path / "results").exists()
+
+
+def test_bm25_without_the_model_that_counts_its_tokens_is_told_how_to_do_without(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    cut, model = ("{kind: document}", "{kind: recursive, size: 40, overlap: 0}"), (CUSTOM, HUB)
+    config = small_experiment(tmp_path, config=CONFIG.replace(*cut).replace(*model).replace(
+        "latency", "  words: {kind: bm25}\nlatency"))  # fmt: skip
+    errors = [line for line in ragtrial(capsys, "run", config).err.splitlines() if line.startswith("error: ")]
+    words, dense = sorted(errors, key=lambda line: "'dense'" in line)
+    assert "setting 'words': the sizes of its chunks are counted in tokens of a model: the model 'nobody" in words
+    assert words.endswith("set chunker.tokenizer: words, or chunker.unit: characters with larger sizes.")
+    assert "To do without a model" not in dense
+    assert ragtrial(capsys, "run", config, "--setting", "words", "--set", "chunker.tokenizer=words").code == 0
+
+
+def test_a_missing_file_of_labels_is_one_error_in_python(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Text.", encoding="utf-8")
+    dataset = {"corpus": str(tmp_path), "queries": str(tmp_path / "nowhere.json")}
+    with pytest.raises(LabelsError, match=r"nowhere\.json: there is no such file") as raised:
+        run_experiment({"experiment": "x", "dataset": dataset, "retrievers": {"words": {"kind": "bm25"}}})
+    assert (raised.value.__cause__, raised.value.__suppress_context__, len(raised.value.faults)) == (None, True, 1)
 
 
 @pytest.mark.parametrize("command", ["validate", "plan"])

@@ -113,7 +113,7 @@ def test_a_report_is_made_and_shown(capsys: Capture) -> None:
     assert shown.json["settings"][0]["scores"]["rr"] == {"mean": 0.5, "n": 3}
     query = ragtrial(capsys, "show", "reports/bm25", "--query", "q1")
     assert query.out == (
-        "query q1\n  label: grade 1  a\n  label: grade 2  c\n\nbm25: ndcg@10 0.9502\n"
+        "query q1\n  label: grade 1  a\n  label: grade 2  c\n\nbm25: ndcg@10 0.9502, first answer at rank 1\n"
         "  1  grade 2  3.0000  c\n  2  grade -  2.0000  x\n  3  grade 1  1.0000  a\n"
     )
     again = score(capsys, "bm25.run", "--metrics", "rr", "-o", "reports/bm25")

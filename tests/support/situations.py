@@ -14,7 +14,7 @@ from judged_world import judged, world
 from ragtrial import compare
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.report.model import Report, write_folder
-from ragtrial.report.schema import ContextPart, QueryColumns, SettingPart
+from ragtrial.report.schema import ContextPart, LatencyPart, QueryColumns, SettingPart
 from scored_runs import scored_report
 
 Scores = Sequence[float | None]
@@ -33,6 +33,9 @@ class Situation:
     """So many of the questions without a score have no answer; the others have no label."""
 
     tokens: Mapping[str, float] = field(default_factory=dict)
+    latency: Mapping[str, float] = field(default_factory=dict)
+    """Milliseconds per query."""
+
     threshold: int = 1
     margin: float = 0.02
     made: Callable[[Path], Comparison] | None = None
@@ -65,7 +68,9 @@ class Situation:
         more = QueryColumns(**{**dict(columns), "evaluations": {**columns.evaluations, "hit_rate@10": hits}})
         tokens = self.tokens.get(setting.name)
         context = [] if tokens is None else [ContextPart(k=10, characters=5 * tokens, tokens=tokens)]
-        return setting.model_copy(update={"per_query": more, "context": context})
+        seconds = self.latency.get(setting.name, 0.0) / 1000
+        latency = LatencyPart(p50=seconds, p95=seconds, n=50, machine="m", date="d") if seconds else None
+        return setting.model_copy(update={"per_query": more, "context": context, "latency": latency})
 
 
 def _alone(report: Report) -> Comparison:
@@ -235,4 +240,13 @@ SITUATIONS = [
     Situation("hits without a label, with a baseline", made=with_gaps("plain")),
     Situation("a judge of 60 questions that people judged, too", made=with_a_judge(60)),
     Situation("a judge, people judged 30 of 60 questions", made=with_a_judge(30)),
+    # Latencies that differ no more than repeated measurements, and scores that leave no room.
+    Situation("no worse, with less text, as fast up to noise", NO_WORSE, tokens={"a": 2622, "b": 870},
+              latency={"a": 10.0, "b": 14.0}),
+    Situation("no worse, with less text, and slower", NO_WORSE, tokens={"a": 2622, "b": 870},
+              latency={"a": 10.0, "b": 30.0}),
+    Situation("no worse, as fast up to noise, by a millisecond", NO_WORSE, latency={"a": 0.2, "b": 1.1}),
+    Situation("three identical settings, two of them as fast up to noise", dict.fromkeys("abc", spread(60)),
+              tokens={"a": 900, "b": 800, "c": 100}, latency={"a": 10.0, "b": 12.0, "c": 40.0}),
+    Situation("every setting has the highest possible score", {"a": [1.0] * 60, "b": [1.0] * 60}),
 ]  # fmt: skip

@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ragtrial import engines
 from ragtrial.cli.options import RESULTS, argument, declare
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.components import embedders, executors, interfaces, refiners
 from ragtrial.components.chunkers import base as chunkers
-from ragtrial.errors import ReportError
+from ragtrial.errors import ReportError, listed
 from ragtrial.evaluation import metrics
 from ragtrial.report import find, model
 from ragtrial.views.table import Table, mean_number
@@ -70,7 +70,8 @@ def _runs(terminal: Terminal, directory: Path) -> Answer:
     weighed = [replace(column, importance=_IMPORTANCE.get(column.title)) for column in table.columns]
     table = replace(table, columns=weighed).fitted(terminal.width, "--json has all")
     empty = [] if rows else [f"no reports in {directory}; `ragtrial run CONFIG` makes one."]
-    return Answer(rows, [*empty, table, *damaged])
+    others = f"`ragtrial list WHAT` also lists {listed([kind for kind in get_args(_Kind) if kind != 'runs'], 9)}."
+    return Answer(rows, [*empty, table, *damaged, others])
 
 
 def _date(run_id: str) -> str:

@@ -175,6 +175,9 @@ class NextStepPart(Part):
     command: str
     """Empty for scores in memory, which no command can read."""
 
+    questions: int | None = None
+    """How many more questions it asks to label, to settle two settings."""
+
     @property
     def sentence(self) -> str:
         return f"Next: {self.action}: {self.command}" if self.command else f"Next: {self.action}"

@@ -26,7 +26,7 @@ from ragtrial.comparison.comparison_parts import (
 )
 from ragtrial.comparison.evidence import could_be_labelled
 from ragtrial.comparison.number_text import digits_of, percent, signed
-from ragtrial.comparison.statistics.estimates import finite
+from ragtrial.comparison.statistics.estimates import finite, highest_mean
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.errors import counted, listed
 from ragtrial.evaluation.grading import Scores
@@ -47,6 +47,9 @@ _ORDER: tuple[Verdict, ...] = (
 
 SHOWN = "shown"
 """The label of the line about settings none of which is the highest."""
+
+_NOISE, _NOISE_MS = 1.5, 1.0
+"""Latencies differ by less than this factor and so many milliseconds from one measurement to the next."""
 
 _HEADS = {"best": "Best: ", "leading": "Leading: ", "baseline": "Baseline: ", "one setting": ""}
 
@@ -298,7 +301,7 @@ class _Conclusion:
 
     def next_step(self) -> NextStepPart:
         """One thing to do next: the first of these that applies."""
-        for step in (self._first_labels, self._take_winner, self._settle, self._take_cheapest):
+        for step in (self._first_labels, self._harden, self._take_winner, self._settle, self._take_cheapest):
             if (found := step()) is not None:
                 return found
         if self.kind == "baseline":
@@ -310,8 +313,9 @@ class _Conclusion:
             return NextStepPart(action="change something, or look at other metrics: nothing differs here", command=more)
         return NextStepPart(action="look at the questions that have changed", command=self.look)
 
-    def _label(self, action: str) -> NextStepPart:
-        return NextStepPart(action=action + self.commands.about_config, command=self.commands.label_question())
+    def _label(self, action: str, questions: int | None = None) -> NextStepPart:
+        action, command = action + self.commands.about_config, self.commands.label_question()
+        return NextStepPart(action=action, command=command, questions=questions)
 
     def _first_labels(self) -> NextStepPart | None:
         """The next step if no comparison is possible yet, or labels of hits could change it."""
@@ -326,6 +330,13 @@ class _Conclusion:
             return None
         action = f"label the hits that could change this{self.commands.about_config}"
         return NextStepPart(action=action, command=self.commands.pool())
+
+    def _harden(self) -> NextStepPart | None:
+        """Add harder questions if no setting can score higher."""
+        highest = highest_mean(self.inputs.primary) if self.sign > 0 else None
+        if highest is None or set(self.means.values()) != {highest}:
+            return None
+        return self._label("add harder questions: every setting has the highest possible score on every question")
 
     def _take_winner(self) -> NextStepPart | None:
         action, better = "", self.named("better")
@@ -351,7 +362,7 @@ class _Conclusion:
             if is_thin:
                 differing = f"{part.differing:,} of {part.n:,}" if part.clusters is None else part.differing_text
                 why = f"{pair} differ on {differing}, and a comparison needs {LEAST_DIFFERENCES}"
-            return self._label(f"label about {counted(more, 'more question')} ({why})")
+            return self._label(f"label about {counted(more, 'more question')} ({why})", more)
         action = f"look at the questions on which {pair} differ"
         action += "" if is_thin or is_rerun else "; too many questions would be needed to settle them"
         return NextStepPart(action=action, command=self.look)
@@ -366,7 +377,7 @@ class _Conclusion:
         if (cheapest := _cheapest(self.inputs, [reference, *equal])) is not None:
             taken, cost = cheapest
             as_good = "identical, and " if taken in self.named("identical") else "no worse, and "
-            reason = f"{'' if taken == reference else as_good}the cheapest ({cost})"
+            reason = f"{'' if taken == reference else as_good}{cost}"
         elif not self.named("no worse"):
             reason = "all score the same on every question"
         verb = "keep" if taken == self.baseline else "take"
@@ -379,11 +390,13 @@ def _answers(found: FoundPart, name: str) -> str:
 
 
 def _cheapest(inputs: ComparisonInput, names: Sequence[str]) -> tuple[str, str] | None:
-    """The cheapest of the settings called ``names``, and its cost: money, latency, context or size of the index.
+    """The cheapest of the settings called ``names``, and why: by money, latency, context or size of the index.
 
-    By the first of these that is known of all and not the same for all; None where there is none.
+    A cost that is known of all leaves out what costs more than the least, and the next one decides between the others.
+    A latency counts as more only above what repeated measurements differ by. None if no cost leaves any out.
     """
-    parts, k = [inputs.settings[inputs.setting_index(name)].part for name in names], parse_metric(inputs.primary).k
+    parts = {name: inputs.settings[inputs.setting_index(name)].part for name in names}
+    k = parse_metric(inputs.primary).k
     costs = {
         "for 1,000 queries": (".2f", 1.0, PAID[1]),
         "ms per query": (",.1f", 1e3, "latency.p50"),
@@ -391,15 +404,24 @@ def _cheapest(inputs: ComparisonInput, names: Sequence[str]) -> tuple[str, str] 
         f"characters@{k}": (",.0f", 1.0, f"characters@{k}"),
         "MB of index": (",.1f", 1e-6, "index_bytes"),
     }
-    if len({part.latency.machine for part in parts if part.latency}) > 1:  # their latencies do not compare
+    if len({part.latency.machine for part in parts.values() if part.latency}) > 1:  # their latencies do not compare
         del costs["ms per query"]
+    left, decisive = list(names), list[tuple[str, str, dict[str, float]]]()
     for title, (form, factor, cost_name) in costs.items():
-        values = [factor * value for part in parts if (value := part.cost(cost_name)) is not None]
-        if len(values) == len(names) and len(set(values)) > 1:
-            least, most = min(values), max(values)
-            cost = f"{format(least, form)} {title}, the others up to {format(most, form)}"
-            return names[values.index(least)], cost
-    return None
+        values = {name: factor * cost for name in left if (cost := parts[name].cost(cost_name)) is not None}
+        if len(values) < len(left):
+            continue
+        least = min(values.values())
+        limit = _NOISE * least + _NOISE_MS if title == "ms per query" else least
+        left = [name for name in left if values[name] <= limit]
+        if len(left) < len(values):
+            decisive.append((title, form, values))
+    if not decisive:
+        return None
+    others = ["the others", *["those about as cheap"] * len(costs)]
+    reasons = [f"{format(values[left[0]], form)} {title}, {among} up to {format(max(values.values()), form)}"
+               for among, (title, form, values) in zip(others, decisive, strict=False)]  # fmt: skip
+    return left[0], f"{'the' if len(left) == len(decisive) == 1 else 'among the'} cheapest ({'; '.join(reasons)})"
 
 
 def labels_to_settle(part: ComparisonPart) -> int | None:

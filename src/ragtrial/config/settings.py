@@ -364,7 +364,7 @@ def at_options(config: ExperimentConfig) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise type(error)(*(at_option(config, fault) for fault in error.faults)) from error
+        raise type(error)(*(at_option(config, fault) for fault in error.faults)) from None
 
 
 def at_option(config: ExperimentConfig, fault: Fault) -> Fault:

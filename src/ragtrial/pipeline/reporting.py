@@ -31,7 +31,6 @@ from ragtrial.records import PromptQueries, ReportWarning, Unit
 from ragtrial.report import schema
 from ragtrial.report.model import SCHEMA_VERSION, Report, environment, new_run_id, part_file
 
-_FEW_JUDGED = 0.5
 _MANY_CHUNKS = 0.1  # a few passages are a chunk by chance
 _ROWS_AT_ONCE = 256
 _TIED = 0.001
@@ -59,10 +58,9 @@ def build_report(
     by_span, primary = options.unit == "span", str(metrics.primary)
     whole = judged_whole(labels.queries, library) if by_span and library is not None else {}
     tied = {setting.name: setting.judged.tied for setting in scored if setting.judged}
-    graded = {setting.name: setting.graded for setting in scored if setting.judged}
     reported = [*warnings, *(warning for setting in scored for warning in setting_warnings(setting, primary))]
-    reported += [*tie_warnings(tied, primary, options.ties), *judged_warnings(graded, metrics.primary.k)]
-    reported += chunk_label_warnings(graded)
+    reported += tie_warnings(tied, primary, options.ties)
+    reported += chunk_label_warnings({setting.name: setting.graded for setting in scored if setting.judged})
     return Report(
         schema_version=SCHEMA_VERSION,
         run_id=new_run_id(datetime.now(UTC)),
@@ -104,24 +102,6 @@ def metric_part(metric: Metric, options: EvaluatorOptions) -> schema.MetricPart:
 
 
 # --- warnings
-
-
-def judged_warnings(scored: Mapping[str, GradedRankings], k: int | None) -> Iterator[ReportWarning]:
-    """A warning if most hits of some settings under unit: span are not judged, and so count as wrong."""
-    shares = {
-        name: float(graded.judged_units(k).sum() / max(graded.retrieved(k).sum(), 1))
-        for name, graded in scored.items()
-        if graded.unit == "span"
-    }
-    few = [name for name, share in shares.items() if share < _FEW_JUDGED]
-    if few:
-        lowest = min(shares, key=lambda name: shares[name])
-        yield ReportWarning.of_verdict(
-            "few-judged",
-            f"less than half of the first {k} hits are judged in {len(few)} of {len(shares)} settings ({lowest}: "
-            f"{shares[lowest]:.0%}); the others count as wrong. Few passages per question leave most hits unjudged; "
-            "`ragtrial pool` says which to judge first.",
-        )
 
 
 def chunk_label_warnings(scored: Mapping[str, GradedRankings]) -> Iterator[ReportWarning]:

@@ -104,7 +104,14 @@ class Resources:
                 own_tokenizer.check()
                 self._tokenizers[path] = own_tokenizer
             return self._tokenizers[path]
-        tokenizer = self.embedder(setting.embedder).tokenizer
+        try:
+            tokenizer = self.embedder(setting.embedder).tokenizer
+        except ModelNotFoundError as error:
+            if "embedder" in setting.retriever.reached_by:
+                raise
+            why = f"the sizes of its chunks are counted in tokens of a model: {error} To do without a model, set"
+            message = f"{why} chunker.tokenizer: words, or chunker.unit: characters with larger sizes."
+            raise ModelNotFoundError(message, may_be_fetched=error.may_be_fetched) from None
         if tokenizer is None:
             raise ModelNotFoundError(
                 "its embedder has no tokenizer.json, so tokens cannot be counted; "

@@ -245,7 +245,7 @@ class Run:
             _ = self.resolved
         except InputError as error:
             if faults:
-                raise InputError(*dict.fromkeys([*faults.faults, *error.faults])) from error
+                raise InputError(*dict.fromkeys([*faults.faults, *error.faults])) from None
             raise
         faults.raise_any()
         for setting in list(faults.unchecked):
@@ -267,10 +267,10 @@ class Run:
 
     def setting_faults(self) -> SettingFaults:
         """Missing models, functions and files of the settings and their parts, found without loading a model."""
-        faults = SettingFaults()
+        faults, corpus = SettingFaults(), self.corpus  # a missing file of labels is no fault of the settings
         for setting in self.used:
             with faults.of(setting):
-                self.corpus.prepare(setting)
+                corpus.prepare(setting)
         for setting in self.used:
             with faults.of(setting):
                 self.check_setting(setting, loads_models=False)

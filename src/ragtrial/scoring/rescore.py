@@ -42,7 +42,7 @@ from ragtrial.scoring.as_report import check_new
 from ragtrial.scoring.labels import ChosenLabels, choose_labels
 
 _OF_LABELS = {
-    "chunk-labels", "few-judged", "tag-contradicts", "ties",
+    "chunk-labels", "tag-contradicts", "ties",
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",
     "overlay", "overlay-missing", "limit", "index-loss", "budget-not-full", "skipped",
 }  # fmt: skip

@@ -182,8 +182,12 @@ def _advice(comparison: Comparison) -> list[str]:
     if all(part.detectable is None and part.queries_needed is None for part in rows):
         return []
     margin = comparison.procedure.margin
-    detectable = "detectable: the difference that these questions detect 80% of the time."
-    return [f"{detectable} questions needed: in all, to detect {margin:g} (the margin)." if margin else detectable]
+    lines = ["detectable: the difference that these questions detect 80% of the time."]
+    if margin:
+        lines.append(f"questions needed: in all, to detect {margin:g} (the margin).")
+        if comparison.conclusion.next_step.questions and any(_needed(part) == "too many" for part in rows):
+            lines.append("The next step asks for fewer: they detect a difference as large as the one here.")
+    return [" ".join(lines)]
 
 
 def looked_into_lines(comparison: Comparison) -> list[str]:

@@ -32,7 +32,7 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
         lines += [f"  label: grade {label.relevance}  {label.doc}{group}"] if label.relevance else []
     for ranking in rankings:
         value = ranking.evaluations[report.primary_metric]
-        score = "not defined (no relevant documents)" if value is None else f"{value:.4f}"
+        score = "not defined (no relevant documents)" if value is None else f"{value:.4f}, {_outcome(report, ranking)}"
         lines += ["", f"{ranking.setting.name}: {report.primary_metric} {score}"]
         for wording in ranking.wordings:
             body = " ".join(wording.split())
@@ -51,6 +51,15 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
         ]
         lines += [f"  not found: {', '.join(dict.fromkeys(missed))}"] if missed else []
     return "\n".join(lines)
+
+
+def _outcome(report: Report, ranking: QueryRanking) -> str:
+    """The first rank that has an answer to the query."""
+    ranks = [hit.rank for hit in ranking.hits if (hit.grade or 0) >= report.relevance_threshold]
+    if ranking.passages is not None:
+        pairs = zip(ranking.query.relevant_docs, ranking.passages, strict=True)
+        ranks = [part.found for label, part in pairs if label.relevance >= report.relevance_threshold and part.found]
+    return f"first answer at rank {min(ranks)}" if ranks else "no answer found"
 
 
 def items_text(items: Sequence[Item], settings: Sequence[str], width: int) -> str:

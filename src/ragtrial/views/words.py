@@ -165,7 +165,7 @@ _ALL = COLUMNS | RUN_COLUMNS | VIEW_COLUMNS | VERDICTS | HEADLINES | OTHERS
 
 def meaning_of(word: str) -> str | None:
     """The meaning of a column, a verdict, or another word of a table, however it is written; None for other words."""
-    plain = " ".join(word.casefold().replace("-", " ").split())
+    plain = " ".join(re.split(r"[-_\s]+", word.casefold().strip()))
     without_number = re.sub(r"^[\d.,]+%? | [\d.,]+%?$", "", plain)
     opening = next((start for start in OPENINGS if plain.startswith(start)), "")
     return _ALL.get(plain) or _ALL.get(without_number) or OPENINGS.get(opening)

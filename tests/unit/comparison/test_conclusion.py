@@ -9,6 +9,7 @@ import pytest
 from golden_screens import GoldenScreen
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.evidence import MOST_LABELLED, MOST_TIMES
+from ragtrial.views.comparison_tables import comparison_text
 from situations import SITUATIONS, Situation
 
 
@@ -51,6 +52,9 @@ def test_a_number_of_questions_is_advised_only_if_a_person_could_label_them(comp
         for number in re.findall(r"label about ([0-9,]+) more", made.conclusion.next_step.action):
             advised += 1
             more = int(number.replace(",", ""))
+            assert more == made.conclusion.next_step.questions
+            text = comparison_text(made, 10_000)  # the column is about the margin, the advice about this difference
+            assert ("The next step asks for fewer" in text) == (" too many" in text)
             assert more <= min(MOST_LABELLED, MOST_TIMES * made.conclusion.scored.scored)
     assert advised >= 5
 

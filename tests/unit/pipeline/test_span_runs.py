@@ -64,6 +64,11 @@ def report(config: Path, capsys: Capture) -> dict[str, Any]:
     return dict(json.loads(Path(outcome.json["report"]).read_text()))
 
 
+def test_text_without_a_label_and_labels_with_quotes_are_no_warning(report: dict[str, Any]) -> None:
+    """Few passages of each question are labelled, as is usual; the whole setting has too few documents."""
+    assert {warning["code"] for warning in report["warnings"]} <= {"short"}
+
+
 def setting(report: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(next(one for one in report["settings"] if one["name"] == name))
 

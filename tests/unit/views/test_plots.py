@@ -63,6 +63,9 @@ class Drawn:
     def texts(self) -> list[str]:
         return ["".join(text.itertext()) for text in self.root.iter(f"{SVG}text")]
 
+    def heights(self, words: str) -> list[float]:
+        return [float(text.attrib["y"]) for text in self.root.iter(f"{SVG}text") if "".join(text.itertext()) == words]
+
     def group(self, name: str) -> ET.Element:
         found = self.root.find(f".//{SVG}g[@id='{name}']")
         assert found is not None, name
@@ -108,7 +111,8 @@ def test_differences_stand_where_the_comparison_says_with_their_intervals_and_ve
     parts.sort(key=lambda part: -(part.difference or 0.0))
     assert [part.ci is None for part in parts].count(False) == 2
     for place, part in enumerate(parts):
-        ((x, _),) = svg.points(f"difference-{place}")
+        ((x, y),) = svg.points(f"difference-{place}")
+        assert any(abs(height - y) < 4 for height in svg.heights(str(part.verdict))), "the verdict is in its row"
         assert slope * x + intercept == pytest.approx(part.difference, abs=2e-4)
         if part.ci is None:
             assert not svg.has(f"interval-{place}")
