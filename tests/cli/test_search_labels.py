@@ -313,28 +313,6 @@ def test_an_interrupted_search_says_that_no_grade_of_it_is_kept(tmp_path: Path) 
     assert labels() == LABELS["queries"]
 
 
-@pytest.mark.parametrize(
-    ("label", "given", "after"),
-    [
-        pytest.param({"quote": "thirty days", "relevance": 1}, ["--grade", "1=3", "--quote", "1=thirty  days"],
-                     [{"quote": "thirty days", "relevance": 3}], id="a quote without characters"),
-        pytest.param({"quote": "THIRTY days", "start": 34, "end": 45}, ["--grade", "1=2", "--quote", "1=thirty days"],
-                     [{"quote": "THIRTY days", "start": 34, "end": 45, "relevance": 2}], id="a quote in other case"),
-        pytest.param({"start": 34, "end": 45}, ["--grade", "1=2", "--quote", "1=thirty days"],
-                     [{"start": 34, "end": 45, "relevance": 2}], id="characters without a quote"),
-    ],
-)  # fmt: skip
-def test_a_passage_that_is_judged_already_gets_the_new_grade(
-    tmp_path: Path, capsys: Capture, label: dict[str, Any], given: list[str], after: list[dict[str, Any]]
-) -> None:
-    text = "Return any item within thirty days"
-    query = {"id": "q", "text": text, "relevant_docs": [{"doc": "returns.md", **label}]}
-    small_experiment(tmp_path, labels={"queries": [query]})
-    assert order(capsys, text)[0] == "returns.md"
-    succeeded(capsys, "search", "experiment.yaml", text, *given)
-    assert labels()[0]["relevant_docs"] == [{"doc": "returns.md", **one} for one in after]
-
-
 @pytest.mark.parametrize(("old", "new"), [(0, 2), (3, 1), (2, 2)])
 def test_a_whole_document_gets_the_grade_of_its_passage(tmp_path: Path, capsys: Capture, old: int, new: int) -> None:
     """Else labels that quote here and name documents there refuse the grade, and all others of the search with it."""
@@ -353,24 +331,6 @@ def test_a_whole_document_gets_the_grade_of_its_passage(tmp_path: Path, capsys: 
         *rows[1:],
         {"doc": "returns.md", "relevance": new, "quote": quote, "start": 0, "end": len(quote)},
     ]
-    succeeded(capsys, "validate", "experiment.yaml", "-q")
-
-
-@pytest.mark.parametrize(
-    ("new", "after"), [(3, [3, 1]), (4, [4, 1]), (2, [2, 1]), (1, [1, 1]), (0, [0, 0])], ids=lambda one: str(one)
-)
-def test_a_document_with_judged_passages_gets_its_new_grade_by_the_highest_of_them(
-    tmp_path: Path, capsys: Capture, new: int, after: list[int]
-) -> None:
-    text = "Return any item within thirty days"
-    quoted = [{"doc": "returns.md", "quote": "thirty days", "relevance": 3},
-              {"doc": "returns.md", "quote": "any item", "relevance": 1}]  # fmt: skip
-    rows = [*quoted, *({"doc": name} for name in ("warranty.md", "shipping.txt"))]
-    small_experiment(tmp_path, labels={"queries": [{"id": "q", "text": text, "relevant_docs": rows}]})
-    place = order(capsys, text).index("returns.md") + 1
-    succeeded(capsys, "search", "experiment.yaml", text, "--grade", f"{place}={new}")
-    found = labels()[0]["relevant_docs"]
-    assert [one.get("relevance") for one in found if one["doc"] == "returns.md"] == after
     succeeded(capsys, "validate", "experiment.yaml", "-q")
 
 

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from label_texts import label_texts
 from ragtrial.config import load_config
-from ragtrial.dataset.labels import load_prompt_queries
+from ragtrial.dataset.labels import load_prompt_queries, prompt_queries
 from ragtrial.errors import InputError, LabelsError
 from ragtrial.labelling.edits import AnswerSheet, beside, judged
 from ragtrial.labelling.label_files import (
     Change,
     Done,
+    Form,
     Grade,
     LabelsConflictError,
     LabelsText,
@@ -73,19 +74,6 @@ def test_the_text_has_an_indent_of_two_spaces_and_letters_as_they_are(file: Path
     changed = written(file, Grade("q2", "costs.md", 2))
     assert changed == json.dumps(json.loads(changed), indent=2, ensure_ascii=False) + "\n"
     assert "–" in changed
-
-
-def test_a_new_query_comes_last_with_its_labels(file: Path) -> None:
-    changed = json.loads(written(file, NewQuery("q3", "Is it free?", ("new",)), Grade("q3", "costs.md", 1)))
-    assert changed["queries"][:2] == json.loads(LABELS)["queries"]
-    assert changed["queries"][2:] == [
-        {"id": "q3", "text": "Is it free?", "relevant_docs": [{"doc": "costs.md", "relevance": 1}], "tags": ["new"]}
-    ]
-
-
-def test_another_passage_of_a_judged_document_is_another_judgment(file: Path) -> None:
-    written(file, Grade("7", "returns.md", 1, quote="how long"))
-    assert [label.get("quote") for label in row(file, "7")["relevant_docs"]] == ["within 30 days", None, "how long"]
 
 
 def test_labels_that_are_not_there_yet_are_begun(tmp_path: Path) -> None:
@@ -223,15 +211,6 @@ def test_labels_that_would_be_invalid_are_refused_before_anything_is_written(
     assert [path.name for path in file.parent.iterdir()] == ["prompt_queries.json"]
 
 
-def test_labels_that_do_not_fit_the_documents_are_refused_before_anything_is_written(file: Path) -> None:
-    def check(labels: Any) -> None:
-        raise LabelsError(f"{len(labels.queries)} queries, and none fits")
-
-    with pytest.raises(LabelsError, match="2 queries, and none fits"):
-        write_back(LabelsText.read(file), [Grade("7", "x.md", 1)], "ada", NOON, check)
-    assert file.read_text(encoding="utf-8") == LABELS
-
-
 def test_a_file_that_is_wrong_already_is_told_as_it_is_and_left(file: Path) -> None:
     file.write_text(LABELS.replace('"text": "Who pays?", ', ""), encoding="utf-8")
     before = file.read_bytes()
@@ -278,6 +257,35 @@ def test_the_label_of_a_whole_document_gets_the_highest_grade_that_its_passages_
     made = [Grade("q", "a.md", grade, quote) for grade, quote in zip(grades, ("One.", "Two."), strict=True)]
     changed = list(beside([Judgment("a.md", 1)], made, "quote"))
     assert {one.relevance for one in changed if one.quote is None} == {2}
+
+
+PLACE = {"start": 34, "end": 45}
+THIRTY = Grade("q", "a.md", 2, "thirty days", 34, 45)
+PASSAGES = [{"doc": "a.md", "relevance": 3, "quote": "thirty days"}, {"doc": "a.md", "relevance": 1, "quote": "any"}]
+REGRADED: dict[str, tuple[list[dict[str, Any]], Grade, Form, list[dict[str, Any]]]] = {
+    "a quote without characters": (
+        [{"quote": "thirty days", "relevance": 1}], Grade("q", "a.md", 3, "thirty  days"), "quote",
+        [{"quote": "thirty days", "relevance": 3}]),
+    "a quote in other case": (
+        [{"quote": "THIRTY days", **PLACE}], THIRTY, "quote", [{"quote": "THIRTY days", **PLACE, "relevance": 2}]),
+    "characters without a quote": ([PLACE], THIRTY, "quote", [{**PLACE, "relevance": 2}]),
+    **{
+        f"a document with passages of grades 3 and 1 gets {grade}": (
+            PASSAGES, Grade("q", "a.md", grade), "document",
+            [{**label, "relevance": best} for label, best in zip(PASSAGES, after, strict=True)])
+        for grade, after in ((3, [3, 1]), (4, [4, 1]), (2, [2, 1]), (1, [1, 1]), (0, [0, 0]))
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REGRADED)
+def test_a_new_grade_changes_the_judgments_of_the_same_passage_or_document(case: str) -> None:
+    labels, grade, form, after = REGRADED[case]
+    labels = [{"doc": "a.md", **label} for label in labels]
+    rows = [{"id": "q", "text": "?", "relevant_docs": labels}]
+    known = prompt_queries(json.dumps({"queries": rows}), Path("labels.json")).queries[0].relevant_docs
+    edit(rows, list(beside(known, [grade], form)))
+    assert labels == [{"doc": "a.md", **label} for label in after]
 
 
 @pytest.mark.parametrize("text", ["", " \n", None])
