@@ -36,8 +36,8 @@ from ragtrial.report.schema import WarningPart
 MOST_DESCRIBED = 1_000
 """With more pairs, metrics that decide nothing are compared only for the pairs with the best setting."""
 
-LEAST_EFFECT = 1.1
-"""A design effect below this one is hardly more than chance."""
+_NOT_CHANCE = 1.645
+"""With so many standard errors above 1, a design effect of independent questions is reached in about 5% of cases."""
 
 MOST_SETTINGS = 50
 """A run of more settings gives no conclusion unless asked: all pairs would take long."""
@@ -319,23 +319,24 @@ class _Comparing:
         )
         with np.errstate(invalid="ignore", divide="ignore"):
             effects = together / alone
-        if not (effects >= LEAST_EFFECT).any():
+        least = 1 + _NOT_CHANCE * np.sqrt(2 / (len(sizes) - 1))
+        if not (effects >= least).any():
             return
         (inference,) = infer(families[1:], self.options.procedure)
         evidences = evidence_of(inference, self.options.margin, inputs.sign(inputs.primary), self.primary.counts(pairs))
         changed = [
             (float(effect), part, evidence.verdict)
             for effect, part, evidence in zip(effects.tolist(), parts, evidences, strict=True)
-            if effect >= LEAST_EFFECT and part.verdict != evidence.verdict
+            if effect >= least and part.verdict != evidence.verdict
         ]
         if changed:
             effect, part, verdict = max(changed, key=lambda change: change[0])
-            more = f", and {counted(len(changed) - 1, 'other verdict')} too" if len(changed) > 1 else ""
+            more = f"; others that change: {len(changed) - 1:,}" if len(changed) > 1 else ""
             yield ReportWarning.of_verdict(
                 "clusters-not-named",
-                f"questions with a common relevant document are not independent: for {part.setting} against "
-                f"{part.baseline}, {part.n:,} questions count as about {part.n / effect:,.0f} (design effect "
-                f"{effect:.1f}), and with these {len(sizes):,} clusters the verdict is {verdict}, not "
+                f"questions with a common relevant document seem to belong together: in {len(sizes):,} clusters, the "
+                f"{part.n:,} questions for {part.setting} against {part.baseline} count as about "
+                f"{part.n / effect:,.0f} (design effect {effect:.1f}), and the verdict is {verdict}, not "
                 f"{part.verdict}{more}. Set evaluators.clusters: document, or name a cluster for each question.",
             )
 

@@ -226,8 +226,8 @@ def test_questions_of_a_document_are_told_of_only_where_a_verdict_would_change()
     strong = compared(alike(8, 0.9), "old")
     (told,) = [warning for warning in strong.warnings if warning.code == "clusters-not-named"]
     assert strong.comparisons[0].verdict == "better"
-    assert "for new against old, 240 questions count as about " in told.message
-    assert "and with these 30 clusters the verdict is inconclusive, not better." in told.message
+    assert "in 30 clusters, the 240 questions for new against old count as about " in told.message
+    assert "and the verdict is inconclusive, not better. Set evaluators.clusters: document" in told.message
     for inputs in (alike(8, 0.9, gain=0.9), alike(8, 0.0), alike(8, 0.9, docs=12), alike(1, 0.0)):
         assert not [one for one in compared(inputs, "old").warnings if one.code == "clusters-not-named"]
     named = alike(8, 0.9)

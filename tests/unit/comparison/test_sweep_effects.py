@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hand_made import METRIC, contest_over, report_of, setting_of
+from hand_made import METRIC, contest_over, query_of, report_of, setting_of
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
@@ -241,3 +241,15 @@ def test_a_sweep_that_was_run_has_effects_of_what_reaches_each_retriever(tmp_pat
     matched = {(one.levels.parameter, one.levels.reference, one.levels.level): one.matched for one in found.effects}
     assert matched == {(SIZE, 20, 40): 3, ("retrievers.words.k1", 0.9, 1.2): 2, ("retriever", "near", "words"): 4}
     assert effect(found, SIZE, 40).by_retriever.keys() == {"near", "words"}
+
+
+def test_effects_take_each_cluster_as_a_whole() -> None:
+    """Each question asked three times, in a cluster: the intervals as asked once."""
+    values, intervals = np.random.default_rng(6).random((3, 24)), []
+    for times in (1, 3):
+        made = [swept("a", {SIZE: size}, np.repeat(row, times)) for size, row in enumerate(values)]
+        queries = [query_of(place, cluster=f"c{place // times}") for place in range(24 * times)]
+        found = sweep_effects(contest_over(report_of(made, queries)), Procedure(flips=300))
+        assert found is not None
+        intervals.append([part.ci for part in found.effects])
+    assert intervals[1] == [pytest.approx(ci) for ci in intervals[0]]

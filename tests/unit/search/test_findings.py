@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from hand_made import contest_over, report_of, setting_of
+from hand_made import contest_over, query_of, report_of, setting_of
 from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.search.search_result import Choice, decide
@@ -54,3 +54,20 @@ def test_without_held_out_queries_the_verdict_is_corrected_for_all_settings() ->
     assert many.verdict.p_corrected is not None
     assert few.verdict.p_corrected is not None
     assert many.verdict.p_corrected > few.verdict.p_corrected
+
+
+@pytest.mark.parametrize("share", [0, 20])
+def test_a_question_asked_several_times_in_a_cluster_counts_once(share: int) -> None:
+    """For the verdict, and for the score that is expected of the winner, with held-out queries and without."""
+    findings = []
+    for times in (1, 3):
+        values = {name: np.repeat(row, times) for name, row in {"base": BASE, "one": BASE + 0.05 + NOISE[0]}.items()}
+        queries = [query_of(place, cluster=f"c{place // times}") for place in range(40 * times)]
+        inputs = contest_over(report_of([setting_of(name, row) for name, row in values.items()], queries))
+        held_out = [f"q{place}" for place in range(share * times)]
+        found = decide(Choice(inputs, np.array([0.4, 0.5]), held_out, "base"), AIM)
+        assert found.winner is not None
+        assert found.winner.expected is not None
+        assert found.verdict is not None
+        findings.append((found.verdict.ci, found.winner.expected.ci))
+    assert [ends == pytest.approx(once) for ends, once in zip(findings[1], findings[0], strict=True)] == [True, True]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from ragtrial.config.sweep import SearchOptions
 from ragtrial.errors import LabelsError
 from ragtrial.records import Judgment, Query
-from ragtrial.search.split import split_queries
+from ragtrial.search.split import power_sentence, split_queries
 
 
 def queries(documents: list[list[str]], tags: tuple[str, ...] = ()) -> list[Query]:
@@ -65,3 +67,15 @@ def test_queries_without_relevant_documents_are_on_neither_side() -> None:
     labels = [*queries([[f"d{number}"] for number in range(40)]), Query("none", "", ())]
     split = split_queries(labels, SearchOptions(held_out=0.5), 0, "labels.json")
     assert "none" not in (*split.searched, *split.held_out)
+
+
+@given(st.integers(0, 99), st.booleans())
+def test_the_queries_of_a_cluster_are_never_on_both_sides(seed: int, by_document: bool) -> None:
+    labels = [replace(query, cluster=None if by_document else f"c{place // 4}")
+              for place, query in enumerate(queries([[f"d{number // 4}"] for number in range(60)]))]  # fmt: skip
+    split = split_queries(labels, SearchOptions(held_out=0.4), seed, "labels.json", by_document=by_document)
+    assert {len(split.held_out) % 4, len(split.searched) % 4} == {0}
+    assert {int(name[1:]) // 4 for name in split.held_out}.isdisjoint(int(name[1:]) // 4 for name in split.searched)
+    assert (
+        power_sentence(split, SearchOptions(held_out=0.4)).count("Questions that belong together count for less") == 1
+    )
