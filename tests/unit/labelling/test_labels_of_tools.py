@@ -102,6 +102,10 @@ READ: dict[str, tuple[Any, str, list[dict[str, Any]], str]] = {
     "Langfuse": ({"data": [ITEM, CHAT, PLAIN], "meta": {"page": 1}}, "langfuse", ITEMS,
                  "contexts, createdat, datasetid, datasetname"),
     "Langfuse in CSV": (table(*IN_CELLS), "langfuse", ITEMS, "contexts, createdat, datasetid, datasetname"),
+    "Langfuse in CSV as it was": (
+        table(*({key: json.dumps("" if value is None else value) for key, value in item.items()}
+                for item in (ITEM, CHAT, PLAIN))), "langfuse", ITEMS,
+        "contexts, createdat, datasetid, datasetname"),
     "LongMemEval": (
         [MEMORY, ABSENT], "longmemeval",
         [*only("e47becba", "Where?", whole("faq.txt"), whole("hub/lights.md"), tags=["multi-session"], answers=["3"]),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,7 +46,7 @@ def _as_passage(value: object) -> object:
 
 
 def _groups(value: object) -> object:
-    """Groups of documents, of which one each is needed, as AutoRAG has them: a list of them, one group, or one id."""
+    """Groups of documents, of which one each is needed, as AutoRAG has them: a list of groups, one group, or an id."""
     groups = base.cell_value(value)
     groups = groups if isinstance(groups, list) else [groups]
     return groups if any(isinstance(group, list) for group in groups) else [groups]
@@ -283,6 +285,13 @@ def _parts(value: object, name: str, known: Collection[str]) -> dict[str, object
     return {str(key).lower(): part for key, part in parts.items()}
 
 
+def _unquoted(value: object) -> object:
+    """The text of a cell; older exports write texts in CSV as JSON, with quotation marks."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(value) if isinstance(value, str) and value.startswith('"') else value
+    return value
+
+
 def _asked(value: object) -> object:
     """The input of an item; of messages the last of the user."""
     value = base.cell_value(value)
@@ -300,7 +309,7 @@ class _Item(Row):
         """The item with what is in its input, expected output and metadata, whose keys are the user's own."""
         if not isinstance(value, Mapping):
             return value
-        item = {str(key).lower(): part for key, part in value.items()}
+        item = {str(key).lower(): _unquoted(part) for key, part in value.items()}
         question = _parts(_asked(item.pop("input", None)), "question", _QUESTIONS)
         expected = _parts(item.pop("expectedoutput", None), "expected_output", (*_VERBATIM, *_LISTS, *_DOCUMENTS))
         answers = {"expected_output" if name in _ANSWERS else name: part for name, part in expected.items()}
