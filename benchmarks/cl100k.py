@@ -15,7 +15,7 @@ from pathlib import Path
 from transformers.convert_slow_tokenizer import TikTokenConverter
 
 
-class Cl100k(TikTokenConverter):
+class Cl100k(TikTokenConverter):  # type: ignore[misc]  # a class of an untyped library
     """With the vocabulary read from a file: the base asks tiktoken to, which would have to be installed."""
 
     @staticmethod
@@ -26,4 +26,4 @@ class Cl100k(TikTokenConverter):
 
 if __name__ == "__main__":
     vocabulary, made = sys.argv[1:]
-    Cl100k(vocab_file=vocabulary).converted().save(made)  # type: ignore[no-untyped-call]
+    Cl100k(vocab_file=vocabulary).converted().save(made)

@@ -65,7 +65,7 @@ def write_tiny_sparse_encoder(folder: Path, tokenizer: Path, seed: int, bias: fl
     torch.nn.init.constant_(model.cls.predictions.bias, bias)
     bare = _saved_bare(model, folder, tokenizer)
     modules = [Transformer(str(bare), transformer_task="fill-mask", max_seq_length=MOST_TOKENS), SpladePooling("max")]
-    SparseEncoder(modules=modules, device="cpu", **saved).save(str(folder), create_model_card=False)  # type: ignore[arg-type]
+    SparseEncoder(modules=modules, device="cpu", **saved).save(str(folder), create_model_card=False)
     shutil.rmtree(bare)
     return folder
 
@@ -91,7 +91,7 @@ def write_tiny_late_encoder(folder: Path, tokenizer: Path, seed: int, **saved: o
         Normalize(module_input_name="token_embeddings"),
     ]
     prompts = {"query": "query: ", "document": "document: "}
-    model = MultiVectorEncoder(modules=modules, device="cpu", prompts=prompts, **saved)  # type: ignore[arg-type]
+    model = MultiVectorEncoder(modules=modules, device="cpu", prompts=prompts, **saved)
     model.save(str(folder), create_model_card=False)
     shutil.rmtree(bare)
     return folder

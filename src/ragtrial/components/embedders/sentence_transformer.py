@@ -149,14 +149,14 @@ def load_model(
 
     load: Callable[..., M] = kind
     drawn = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the library types it not
+    logging.disable_progress_bar()
     try:
         return load(str(folder), device=device, model_kwargs={"dtype": getattr(torch, precision)})
     except Exception as failure:
         raise error(f"the {what} in {folder} cannot be loaded: {failure}") from failure
     finally:
         if drawn:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # nor this
+            logging.enable_progress_bar()
 
 
 def limit_lengths(model: Any, max_length: int | None, most: int | None) -> None:

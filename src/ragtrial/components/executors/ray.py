@@ -61,7 +61,7 @@ def _probe(address: str) -> None:
 
     host, _, port = address.rpartition(":")
     if host in ("localhost", "127.0.0.1"):
-        host = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]  # as Ray does
+        host = ray.util.get_node_ip_address()  # as Ray does
     try:
         socket.create_connection((host, int(port)), timeout=_SECONDS_TO_ANSWER).close()
     except (OSError, OverflowError) as error:
@@ -207,7 +207,7 @@ class _Actor:
     def _refuse_small_cluster(self) -> None:
         import ray
 
-        workers, total = self._executor.workers, ray.cluster_resources()  # type: ignore[no-untyped-call]
+        workers, total = self._executor.workers, ray.cluster_resources()
         for resource, each in self._reserved.items():
             if (found := int(total.get(resource, 0))) < workers * each:
                 raise EmbedderError(
