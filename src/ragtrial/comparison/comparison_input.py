@@ -173,7 +173,7 @@ class ComparisonInput:
 
     def pairs_by_name(self, report: str) -> tuple[Pair, ...]:
         """Each setting of ``report`` with the settings of equal names in other reports; possibly none."""
-        own = {one.part.name: index for index, one in enumerate(self.settings) if one.report_name == report}
+        own = {setting.part.name: index for index, setting in enumerate(self.settings) if setting.report_name == report}
         return tuple(
             Pair(own[setting.part.name], index)
             for index, setting in enumerate(self.settings)
@@ -315,7 +315,7 @@ def _baseline_name(inputs: ComparisonInput, entries: Sequence[ComparedReport], b
     if entry is not None and not inputs.pairs_by_name(entry.name):
         raise ComparisonError(
             f"no report has a setting of the same name as one of {entry.name}, which is the baseline. Name one of its "
-            f"settings: {listed(one.name for one in inputs.settings if one.report_name == entry.name)}."
+            f"settings: {listed(setting.name for setting in inputs.settings if setting.report_name == entry.name)}."
         )
     return None if entry is None else entry.name
 

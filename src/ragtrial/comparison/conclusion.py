@@ -66,8 +66,8 @@ def found_answers(inputs: ComparisonInput) -> FoundPart | None:
         return None
     hits = np.array(columns, dtype=np.float64)  # None becomes NaN
     counts = ~np.isnan(hits).any(axis=0) & ~np.isnan(inputs.scores(inputs.primary).values).any(axis=0)
-    found = np.count_nonzero(hits[:, counts] > 0, axis=1).tolist()
-    return FoundPart(k=k, questions=int(counts.sum()), by_setting=dict(zip(inputs.names, found, strict=True)))
+    answered = np.count_nonzero(hits[:, counts] > 0, axis=1).tolist()
+    return FoundPart(k=k, questions=int(counts.sum()), by_setting=dict(zip(inputs.names, answered, strict=True)))
 
 
 def conclude(
@@ -104,8 +104,8 @@ def conclude(
     unclear = [part.setting for part, depends in zip(claims, depend_on_unjudged(claims), strict=True) if depends]
     is_ranked = drawn.kind in ("best", "leading", "nothing shown", "one setting") and top is not None
     if drawn.kind == "nothing shown":
-        found = drawn.found_elsewhere(parts)
-        drawn = replace(drawn, elsewhere=found, is_elsewhere_unclear=any(depend_on_unjudged(found)))
+        elsewhere = drawn.found_elsewhere(parts)
+        drawn = replace(drawn, elsewhere=elsewhere, is_elsewhere_unclear=any(depend_on_unjudged(elsewhere)))
     drawn = replace(drawn, unclear=unclear, top=[str(top), *drawn.named("identical")] if is_ranked else [])
     step = drawn.next_step()
     if not all(setting.report.is_written for setting in inputs.settings):

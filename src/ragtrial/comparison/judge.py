@@ -250,8 +250,8 @@ class JudgeSide:
             values = np.full((len(self.inputs.settings), len(self.inputs.queries)), np.nan)
             rows = np.flatnonzero(self.covered).tolist()
             try:
-                for place in range(len(values)):
-                    values[place, rows] = self.rankings.scores(place, parse_metric(metric), [(row, {}) for row in rows])
+                for index in range(len(values)):
+                    values[index, rows] = self.rankings.scores(index, parse_metric(metric), [(row, {}) for row in rows])
             except ReportError:
                 values[:] = np.nan
             self._scores[metric] = PairedScores(metric, values)
@@ -308,9 +308,9 @@ def judge_side(inputs: ComparisonInput, judgments: ModelJudgments) -> JudgeSide:
             "the settings disagree on them. The judge's errors differ between such queries and others, so these labels "
             "cannot correct it. Draw queries at random, and label those: ragtrial pool REPORT --random-queries 40."
         )
-    found = [rankings.best_ranks(row, depth).keys() for row in range(len(queries))]
+    hits = [rankings.best_ranks(row, depth).keys() for row in range(len(queries))]
     graded = [judgments.grades.get(query.id, {}) for query in queries]
-    covered = np.array([bool(texts) and texts <= own.keys() for texts, own in zip(found, graded, strict=True)])
+    covered = np.array([bool(texts) and texts <= own.keys() for texts, own in zip(hits, graded, strict=True)])
     if not covered.any():
         names = sorted(query.id for query in queries)
         message = f"has no judgments of the compared queries ({listed(names, 3)}); it is for another report."
@@ -320,7 +320,7 @@ def judge_side(inputs: ComparisonInput, judgments: ModelJudgments) -> JudgeSide:
                 "judge again: it goes on where it stopped."
             )
         raise JudgmentsError(Fault(str(judgments.file), message=message))
-    whole = [row for row in random if all(rankings.grade(row, hit) is not None for hit in found[row])]
+    whole = [row for row in random if all(rankings.grade(row, hit) is not None for hit in hits[row])]
     people = [row for row in (whole if random else labelled) if covered[row]]
     highest = max((label.relevance for row in people for label in queries[row].relevant_docs), default=1)
     judged = replace(inputs, people=frozenset(queries[row].id for row in people))
@@ -384,11 +384,11 @@ def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _strings(one)
+        for entry in value.values():
+            yield from _strings(entry)
     elif isinstance(value, Sequence):
-        for one in value:
-            yield from _strings(one)
+        for entry in value:
+            yield from _strings(entry)
 
 
 _MOST_PEOPLE = 2**20
@@ -425,7 +425,7 @@ def judge_part(side: JudgeSide, scores: PairedScores, pairs: Sequence[Pair], two
         )
         for row, pair in enumerate(pairs)
     ]
-    made = JudgePart(
+    part = JudgePart(
         file=str(side.judgments.file),
         model=side.judgments.model,
         prompt=side.judgments.prompt,
@@ -440,7 +440,7 @@ def judge_part(side: JudgeSide, scores: PairedScores, pairs: Sequence[Pair], two
         bias=_bias(side, scores, judge, level),
         sentences=[],
     )
-    return made.model_copy(update={"sentences": list(_sentences(made, margin))})
+    return part.model_copy(update={"sentences": list(_sentences(part, margin))})
 
 
 def people_needed(two: TwoPhaseInference, margin: float) -> list[int | None]:
@@ -465,8 +465,8 @@ def _needed(margin: float, residual: float, fixed: float, level: float) -> int |
         return int(detectable_difference(deviation, np.array([n]), critical)[0] <= margin)
 
     sizes = range(LEAST_DIFFERENCES, _MOST_PEOPLE)
-    place = bisect_left(sizes, 1, key=is_enough)
-    return sizes[place] if place < len(sizes) else None
+    index = bisect_left(sizes, 1, key=is_enough)
+    return sizes[index] if index < len(sizes) else None
 
 
 def _agreement(side: JudgeSide) -> AgreementPart:
@@ -493,54 +493,54 @@ def _bias(side: JudgeSide, scores: PairedScores, judge: PairedScores, level: flo
     return [BiasPart(setting=name, bias=finite(mean), ci=end) for name, mean, end in rows]
 
 
-def _sentences(made: JudgePart, margin: float) -> Iterator[str]:
-    if not made.people:
-        yield f"No verdict: people judged no question. The judge, {made.model}, judged {made.judged:,}."
+def _sentences(part: JudgePart, margin: float) -> Iterator[str]:
+    if not part.people:
+        yield f"No verdict: people judged no question. The judge, {part.model}, judged {part.judged:,}."
         return
-    how = ", drawn at random" if made.drawn_at_random else ""
-    yield f"People judged {counted(made.people, 'question')}{how}; the judge, {made.model}, judged {made.judged:,}."
+    how = ", drawn at random" if part.drawn_at_random else ""
+    yield f"People judged {counted(part.people, 'question')}{how}; the judge, {part.model}, judged {part.judged:,}."
     yield (
         "Means here are estimated from both for all questions, and one without a relevant text counts as 0; "
         "`ragtrial show` has the means of the scored questions."
     )
-    yield from _worth(made)
-    agreement = made.agreement
+    yield from _worth(part)
+    agreement = part.agreement
     kappa = ""
     if agreement.kappa is not None and agreement.kappa_ci is not None:
         kappa = f"; weighted kappa {agreement.kappa:.2f} ({agreement.kappa_ci[0]:.2f} to {agreement.kappa_ci[1]:.2f})"
     if agreement.n:
         yield f"People and the judge graded {counted(agreement.n, 'text')}, {agreement.alike:,} of them alike{kappa}."
-    if made.unparsable:
-        yield f"{made.unparsable:,} of the judge's {counted(made.judgments, 'reply', 'replies')} have no grade."
-    favoured = max(made.bias, key=lambda one: one.bias if one.bias is not None else -math.inf)
+    if part.unparsable:
+        yield f"{part.unparsable:,} of the judge's {counted(part.judgments, 'reply', 'replies')} have no grade."
+    favoured = max(part.bias, key=lambda own: own.bias if own.bias is not None else -math.inf)
     if favoured.bias is not None and favoured.ci is not None:
         ends = signed_interval(favoured.ci, between=" to ")
         yield f"The judge's largest bias in favour of a setting: {favoured.setting}, {signed(favoured.bias)} ({ends})."
-    open_ = [one.people_needed for one in made.comparisons if (one.people_needed or 0) > made.people]
+    open_ = [needed for own in part.comparisons if (needed := own.people_needed or 0) > part.people]
     if open_:
-        least, most = min(one for one in open_ if one), max(one for one in open_ if one)
+        least, most = min(open_), max(open_)
         number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
         yield f"With this judge, people need to judge {number} questions to detect a difference of {margin:g}."
 
 
-def _worth(made: JudgePart) -> Iterator[str]:
+def _worth(judge: JudgePart) -> Iterator[str]:
     """The number of labels that the judge replaces, and comparisons for which it is not used."""
-    used = [part for part in made.comparisons if part.basis is Basis.BOTH and part.worth is not None]
+    used = [part for part in judge.comparisons if part.basis is Basis.BOTH and part.worth is not None]
     if used:
-        worth = median(one.worth or 0.0 for one in used)
-        more = f"{counted(made.judged - made.people, 'question')} that only the judge judged"
+        worth = median(part.worth or 0.0 for part in used)
+        more = f"{counted(judge.judged - judge.people, 'question')} that only the judge judged"
         typical = "" if len(used) == 1 else " (median of the comparisons)"
         if worth >= 1:
             labels = counted(round(worth), "more question")
             yield f"The {more} narrow the intervals as much as {labels} judged by people would{typical}."
         else:
             yield f"The {more} do not narrow the intervals{typical}."
-        correlation = median(one.correlation or 0.0 for one in used)
+        correlation = median(part.correlation or 0.0 for part in used)
         yield f"The correlation between the judge's differences and people's is {correlation:.2f}{typical}."
     for basis, why in _FALLBACK.items():
-        alone = [f"{one.setting} against {one.baseline}" for one in made.comparisons if one.basis is basis]
+        alone = [f"{part.setting} against {part.baseline}" for part in judge.comparisons if part.basis is basis]
         if alone:
-            all_of_them = len(alone) == len(made.comparisons)
+            all_of_them = len(alone) == len(judge.comparisons)
             what = "all comparisons" if all_of_them else listed(alone, _MOST_NAMED)
             yield f"Based on people's labels alone: {what}, because {why}."
 

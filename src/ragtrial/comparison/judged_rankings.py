@@ -151,7 +151,9 @@ class JudgedRankings:
         return [
             replace(
                 query,
-                relevant_docs=tuple(replace(one, spans=one.spans or whole[one.doc]) for one in query.relevant_docs),
+                relevant_docs=tuple(
+                    replace(label, spans=label.spans or whole[label.doc]) for label in query.relevant_docs
+                ),
             )
             for query in self._queries
         ]
@@ -262,7 +264,7 @@ def depend_on_unjudged(inputs: ComparisonInput, claims: Sequence[ComparisonPart]
     """
     weighed = claims[: max(1, MOST_QUERIES // max(1, len(inputs.queries)))]
     known = [part.depends_on_unjudged is True for part in unjudged_parts(inputs, weighed, margin)]
-    return known + [min(one.judged or 0.0, one.judged_baseline or 0.0) < 1 for one in claims[len(weighed) :]]
+    return known + [min(claim.judged or 0.0, claim.judged_baseline or 0.0) < 1 for claim in claims[len(weighed) :]]
 
 
 def could_be_undone(verdict: Verdict | None, low: float, high: float, margin: float) -> bool | None:
@@ -283,15 +285,15 @@ def _part(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPar
     compared = part.model_dump(include={"metric", "baseline", "setting", "difference", "n"})
     scenarios = UnjudgedPart(**compared, highest_grade=rankings.highest_grade)
     try:
-        found = _extremes(inputs, rankings, part)
+        extremes = _extremes(inputs, rankings, part)
     except DamagedReportError:
         raise
     except ReportError as error:
         return scenarios.model_copy(update={"why_not_known": str(error)})
     sign = inputs.sign(part.metric)
-    ends = [sign * end for end in (found["low"], found["high"], part.difference or 0.0)]
+    ends = [sign * end for end in (extremes["low"], extremes["high"], part.difference or 0.0)]
     depends = could_be_undone(part.verdict, min(ends), max(ends), margin)
-    return scenarios.model_copy(update={**found, "depends_on_unjudged": depends})
+    return scenarios.model_copy(update={**extremes, "depends_on_unjudged": depends})
 
 
 def _extremes(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPart) -> dict[str, Any]:
@@ -318,4 +320,4 @@ def _extremes(inputs: ComparisonInput, rankings: JudgedRankings, part: Compariso
 
 def _favouring(own: Mapping[HitKey, int], others: Mapping[HitKey, int], highest: int) -> dict[HitKey, int]:
     """The highest grade for the hits that one ranking has higher up than the other, or alone; 0 for all others."""
-    return {one: highest if own.get(one, inf) < others.get(one, inf) else 0 for one in {**own, **others}}
+    return {hit: highest if own.get(hit, inf) < others.get(hit, inf) else 0 for hit in {**own, **others}}

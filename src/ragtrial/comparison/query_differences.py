@@ -92,14 +92,14 @@ def query_differences(inputs: ComparisonInput, pair: Pair) -> QueryDifferences:
     signs: dict[float, Outcome] = {1.0: "won", 0.0: "tied", -1.0: "lost"}
     queries = [
         QueryDifference(
-            id=inputs.queries[place].id,
-            text=inputs.queries[place].text,
-            baseline=float(baseline[place]),
-            setting=float(setting[place]),
-            difference=float(differences[place]),
-            outcome=signs[sign * float(np.sign(differences[place]))],
+            id=inputs.queries[row].id,
+            text=inputs.queries[row].text,
+            baseline=float(baseline[row]),
+            setting=float(setting[row]),
+            difference=float(differences[row]),
+            outcome=signs[sign * float(np.sign(differences[row]))],
         )
-        for place in counted[np.argsort(sign * differences[counted], kind="stable")].tolist()
+        for row in counted[np.argsort(sign * differences[counted], kind="stable")].tolist()
     ]
     outcomes = [query.outcome for query in queries]
     return QueryDifferences(
@@ -128,8 +128,8 @@ def shared_queries(inputs: ComparisonInput) -> SharedQueries:
     apart = unrounded(highest - lowest, np.abs(highest) + np.abs(lowest))
     failed, equal = (
         [
-            SharedQuery(id=inputs.queries[place].id, text=inputs.queries[place].text, value=float(lowest[place]))
-            for place in np.flatnonzero(chosen).tolist()
+            SharedQuery(id=inputs.queries[row].id, text=inputs.queries[row].text, value=float(lowest[row]))
+            for row in np.flatnonzero(chosen).tolist()
         ]
         for chosen in (fails, counted & ~fails & (says.sum(axis=0) > 1) & (apart == 0))
     )
@@ -167,13 +167,13 @@ def kept_parts(setting: ComparedSetting, queries: Sequence[str]) -> tuple[list[K
     parameters = setting.part.parameters
     if not parameters.get("parts"):
         return [], []
-    found = list(_walk(setting.report, parameters, queries, ""))
-    notes, refiner = [str(note) for note in found if isinstance(note, str)], _refiner(parameters)
+    entries = list(_walk(setting.report, parameters, queries, ""))
+    notes, refiner = [str(note) for note in entries if isinstance(note, str)], _refiner(parameters)
     if refiner and refiner.explanation:
         options = defaultdict[str, Any](lambda: None, parameters["retriever"])
         explanation = refiner.explanation.format_map(options | {"parts": " and ".join(parameters["parts"])})
         notes.insert(0, f"{explanation}.")
-    return [part for part in found if isinstance(part, KeptPart)], [f"{setting.name}: {note}" for note in notes]
+    return [part for part in entries if isinstance(part, KeptPart)], [f"{setting.name}: {note}" for note in notes]
 
 
 def rank_in_row(row: Mapping[str, Any], key: Key, places: Sequence[int]) -> int | None:

@@ -188,10 +188,10 @@ def _wanted(entries: Sequence[ComparedReport], settings: Sequence[str]) -> dict[
     for written in settings:
         report, _, setting = written.rpartition(":")
         asked = [entry for entry in entries if not report or report in entry.spellings]
-        found = [entry for entry in asked if setting in entry.names]
-        for entry in found:
+        matching = [entry for entry in asked if setting in entry.names]
+        for entry in matching:
             wanted[entry.name].add(setting)
-        if not found:
+        if not matching:
             names = dict.fromkeys(name for entry in asked or entries for name in entry.names)
             faults.append(f"no setting {written!r}.{did_you_mean(setting, names)} There are: {listed(names)}.")
     if faults:
@@ -219,16 +219,16 @@ def common_queries(
     faults: list[str] = []
     only_added = True
     for other in entries[1:]:
-        same, found = _query_differences(first, other, orders=orders)
+        same, differing = _query_differences(first, other, orders=orders)
         only_added &= len(same) == min(len(first.report.queries), len(other.report.queries))
         shared &= same
-        faults += found
+        faults += differing
     if faults and not ((common or only_added) and shared):
         raise ComparisonError(*faults, _remedy(len(shared)))
     if faults:
         count = counted(len(shared), "query that is", "queries that are")
-        said = f"compared over the {count} the same everywhere. Left out: {' '.join(faults)}"
-        warnings.append(ReportWarning.of_verdict("common-queries", said))
+        message = f"compared over the {count} the same everywhere. Left out: {' '.join(faults)}"
+        warnings.append(ReportWarning.of_verdict("common-queries", message))
     # `score` knows no texts of questions: each query is taken from the first report that does
     texts = {query.id: query for entry in reversed(entries) for query in entry.report.queries if query.text}
     queries = tuple(texts.get(query.id, query) for query in first.report.queries if query.id in shared)

@@ -134,10 +134,10 @@ def _weights(matches: Sequence[tuple[int, int]], settings: int) -> Scores:
 
 def _by_retriever(cells: Cells, matches: Sequence[tuple[int, int]], values: Scores) -> dict[str, float]:
     """For each retriever the mean difference of its matches."""
-    found = defaultdict(list)
+    matches_of = defaultdict(list)
     for match in matches:
-        found[str(json.loads(cells[match[1]][RETRIEVER]))].append(match)
-    means = {name: mean_of(contrasts(values, _weights(own, len(values))[None])[0]) for name, own in found.items()}
+        matches_of[str(json.loads(cells[match[1]][RETRIEVER]))].append(match)
+    means = {name: mean_of(contrasts(values, _weights(own, len(values))[None])[0]) for name, own in matches_of.items()}
     return {name: mean for name, mean in means.items() if mean is not None}
 
 

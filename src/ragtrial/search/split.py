@@ -108,8 +108,8 @@ def _tagged(queries: Sequence[Query], tags: Sequence[str], file: str) -> set[str
 def _drawn(queries: Sequence[Query], share: float, seed: int, clusters: Places | None) -> set[str]:
     """Random clusters, as long as they fit into the share."""
     groups: list[list[str]] = [[] for _ in queries]
-    for place, query in zip(range(len(queries)) if clusters is None else clusters.tolist(), queries, strict=True):
-        groups[place].append(query.id)
+    for cluster, query in zip(range(len(queries)) if clusters is None else clusters.tolist(), queries, strict=True):
+        groups[cluster].append(query.id)
     groups = [group for group in groups if group]
     random.Random(seed).shuffle(groups)  # noqa: S311 - not a secret
     wanted, drawn = round(share * len(queries)), set[str]()

@@ -124,10 +124,10 @@ class Kappa:
 
 def confusion(pairs: Sequence[tuple[int, int]], grades: Sequence[int]) -> Counts:
     """The count of each pair of grades, the first rater's in rows, the second's in columns; shape (grades, grades)."""
-    places = {grade: place for place, grade in enumerate(grades)}
+    index_of = {grade: index for index, grade in enumerate(grades)}
     table = np.zeros((len(grades), len(grades)), dtype=np.int64)
-    for one, other in pairs:
-        table[places[one], places[other]] += 1
+    for first, second in pairs:
+        table[index_of[first], index_of[second]] += 1
     return table
 
 

@@ -48,15 +48,16 @@ def flipped(samples: Sequence[Sample], procedure: Procedure) -> list[DrawResult]
     towards that of centred flips as the difference grows.
     """
     working = [_Flips(sample, procedure) for sample in samples]
-    tested = [one for one in working if len(one.observed)]
+    tested = [flips for flips in working if len(flips.observed)]
     if tested:
         clusters, comparisons = tested[0].columns.shape[1], max(len(flips.observed) for flips in tested)
         rows = min(_BLOCK_VALUES // clusters, max(_LEAST_FLIPS, _CACHED_VALUES // comparisons))
-        columns, ends = np.vstack([one.columns for one in tested]), np.cumsum([len(one.columns) for one in tested])
+        blocks = [flips.columns for flips in tested]
+        columns, ends = np.vstack(blocks), np.cumsum([len(block) for block in blocks])
         for signs in _signs(clusters, procedure, max(1, rows)):
-            for one, sums in zip(tested, np.split(columns @ signs.T, ends[:-1]), strict=True):
-                one.add(sums)
-    return [one.bounds() for one in working]
+            for flips, sums in zip(tested, np.split(columns @ signs.T, ends[:-1]), strict=True):
+                flips.add(sums)
+    return [flips.bounds() for flips in working]
 
 
 def takes_all(clusters: int, procedure: Procedure) -> bool:
@@ -168,11 +169,11 @@ class _Flips:
         highest = np.sort(np.hstack(self._highest), axis=1)
         flips = highest.shape[1]
         p = shares(self._reached, flips, exact=exact)
-        limits = [_unbounded(critical_of(one, level, exact=exact) + _TOLERANCE) for one in highest]
+        limits = [_unbounded(critical_of(ascending, level, exact=exact) + _TOLERANCE) for ascending in highest]
         if len(p) == 1:
             return DrawResult(p, p, _eased(sample.studentised[sample.tested], *limits))
-        above = [flips - np.searchsorted(one, self.observed - _TOLERANCE) for one in highest]
-        corrected = np.maximum(*(shares(one, flips, exact=exact) for one in above))
+        above = [flips - np.searchsorted(ascending, self.observed - _TOLERANCE) for ascending in highest]
+        corrected = np.maximum(*(shares(ascending, flips, exact=exact) for ascending in above))
         return DrawResult(p, corrected, np.full(len(p), max(limits)))
 
 

@@ -133,12 +133,13 @@ def infer_two_phase(samples: Sequence[TwoPhaseSample], procedure: Procedure) -> 
     less one. The samples have the same clusters.
     """
     estimates = [
-        [_estimate(*rows, one.clusters) for rows in zip(one.people, one.judge, strict=True)] for one in samples
+        [_estimate(*rows, sample.clusters) for rows in zip(sample.people, sample.judge, strict=True)]
+        for sample in samples
     ]
-    people = [Sample(Family(_jointly(one), None, one.clusters)) for one in samples]
+    people = [Sample(Family(_jointly(sample), None, sample.clusters)) for sample in samples]
     tested = [[row for row, ok in zip(own, sample.tested, strict=True) if ok]
               for own, sample in zip(estimates, people, strict=True)]  # fmt: skip
-    highest = _largest([np.array([one.influence for one in own]) for own in tested], procedure)
+    highest = _largest([np.array([estimate.influence for estimate in own]) for own in tested], procedure)
     return [
         _inferred(sample, own, known, most, procedure.level)
         for sample, own, known, most in zip(samples, estimates, people, highest, strict=True)
@@ -232,14 +233,14 @@ def _basis(y: Scores, f: Scores, everywhere: int) -> Basis:
 
 def _largest(families: Sequence[Scores], procedure: Procedure) -> list[Scores]:
     """The largest |z| of each family in each draw, ascending, shape (draws,); nothing for fewer than two of them."""
-    made: list[list[Scores]] = [[] for _ in families]
-    several = [place for place, one in enumerate(families) if len(one) > 1]
+    highest: list[list[Scores]] = [[] for _ in families]
+    several = [index for index, family in enumerate(families) if len(family) > 1]
     if several:
-        scaled = {place: _standardised(families[place]) for place in several}
+        scaled = {index: _standardised(families[index]) for index in several}
         for drawn in _normals(families[several[0]].shape[1], procedure):
-            for place, one in scaled.items():
-                made[place].append(np.abs(one @ drawn).max(axis=0))
-    return [np.sort(np.concatenate(one)) if one else np.zeros(0) for one in made]
+            for index, influence in scaled.items():
+                highest[index].append(np.abs(influence @ drawn).max(axis=0))
+    return [np.sort(np.concatenate(draws)) if draws else np.zeros(0) for draws in highest]
 
 
 def _standardised(influence: Scores) -> Scores:
@@ -259,9 +260,9 @@ def _inferred(
     from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
     tested, n = people.tested, people.n
-    mean = np.array([one.mean for one in estimates])
-    error = np.sqrt([float(one.influence @ one.influence) for one in estimates])
-    freedom = np.array([one.freedom for one in estimates])[tested]
+    mean = np.array([estimate.mean for estimate in estimates])
+    error = np.sqrt([float(estimate.influence @ estimate.influence) for estimate in estimates])
+    freedom = np.array([estimate.freedom for estimate in estimates])[tested]
     with np.errstate(invalid="ignore", divide="ignore"):
         studentised = np.abs(mean / error)[tested]
     p = np.asarray(2 * stdtr(freedom, -studentised))
@@ -276,13 +277,14 @@ def _inferred(
     deviation = np.where(n > 1, error * np.sqrt(n), np.nan)
     inference = Inference(n, people.differing, mean, deviation, people.skewness, people.spread(p),
                           people.spread(corrected), low, high, claims, criticals)  # fmt: skip
-    fixed = np.array([one.fixed for one in estimates])
+    fixed = np.array([estimate.fixed for estimate in estimates])
     basis = [estimate.basis for estimate in estimates]
     # Of a query: with clusters, the one of as many independent queries.
     queries = (~np.isnan(_jointly(sample))).sum(axis=1)
     own = np.square(people.scaled_deviation * people.scale) * (queries / np.maximum(n, 1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        worth = np.where(np.array([one is Basis.BOTH for one in basis]), own / np.square(error) - queries, 0.0)
+        is_used = np.array([estimate.basis is Basis.BOTH for estimate in estimates])
+        worth = np.where(is_used, own / np.square(error) - queries, 0.0)
     return TwoPhaseInference(inference, basis, (~np.isnan(sample.judge)).sum(axis=1), *_errors_of_judge(sample),
                              (np.square(error) - fixed) * queries, fixed, worth)  # fmt: skip
 
@@ -290,13 +292,13 @@ def _inferred(
 def _errors_of_judge(sample: TwoPhaseSample) -> tuple[Scores, Scores, Scores]:
     """Correlation of the differences, the judge's bias, and its standard error."""
     both = ~np.isnan(sample.people) & ~np.isnan(sample.judge)
-    found = np.full((3, len(both)), np.nan)
+    numbers = np.full((3, len(both)), np.nan)
     for row, known in enumerate(both):
         y, f = sample.people[row, known], sample.judge[row, known]
         if len(y) > 1:
             (errors,) = linearised((sample.judge - sample.people)[row : row + 1], sample.clusters)
-            found[1:, row] = (f - y).mean(), errors.std(ddof=1) / np.sqrt(len(errors))
+            numbers[1:, row] = (f - y).mean(), errors.std(ddof=1) / np.sqrt(len(errors))
             if np.ptp(y) > 0 and np.ptp(f) > 0:
-                found[0, row] = np.corrcoef(y, f)[0, 1]
-    correlation, bias, error = found
+                numbers[0, row] = np.corrcoef(y, f)[0, 1]
+    correlation, bias, error = numbers
     return correlation, bias, error

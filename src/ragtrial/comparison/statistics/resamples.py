@@ -174,10 +174,10 @@ class _Piece:
         family = self._family
         observed = family.sample.studentised[self._rows]
         sorted_values = np.sort(self._statistics, axis=1)
-        for place, (row, values) in enumerate(zip(self._rows.tolist(), sorted_values, strict=True)):
+        for index, (row, values) in enumerate(zip(self._rows.tolist(), sorted_values, strict=True)):
             ascending = np.asarray(values[: np.count_nonzero(~np.isnan(values))], dtype=np.float64)
             family.own[row] = critical_of(ascending, family.level, exact=False)
-            family.p[row] = _shares(observed[place], ascending)
+            family.p[row] = _shares(observed[index], ascending)
 
     def pass_on(self) -> None:
         """Pass the ratios on to the family, once the critical values of all that are kept are known."""

@@ -90,7 +90,7 @@ class Family:
         """
         if self.pairs is None:
             return self.columns[rows]
-        after, before = (self.columns[places] for places in self.pairs[rows].T)
+        after, before = (self.columns[columns] for columns in self.pairs[rows].T)
         return unrounded(after - before, np.abs(after) + np.abs(before))
 
     def units(self, rows: Rows = _ALL) -> tuple[Scores, Scores]:
@@ -239,7 +239,7 @@ class Sample:
         The interval is the mean, plus or minus ``criticals`` standard errors. An end that rounding put on another side
         of 0 than p_corrected is moved back, and makes the claim.
         """
-        p, corrected, criticals = (self.spread(one) for one in (p, p_corrected, criticals))
+        p, corrected, criticals = (self.spread(numbers) for numbers in (p, p_corrected, criticals))
         mean, deviation = self.scaled_mean * self.scale, self.scaled_deviation * self.scale
         with np.errstate(invalid="ignore", divide="ignore"):
             error = deviation / np.sqrt(self.n)
@@ -252,8 +252,8 @@ class Sample:
             hidden = self.tested & ~shown
             low, high = np.where(hidden, np.minimum(low, 0.0), low), np.where(hidden, np.maximum(high, 0.0), high)
         claims = (low > 0).astype(np.int8) - (high < 0).astype(np.int8)
-        found = (mean, deviation, self.skewness, p, corrected, low, high, claims, criticals)
-        return Inference(self.n, self.differing, *found)
+        numbers = (mean, deviation, self.skewness, p, corrected, low, high, claims, criticals)
+        return Inference(self.n, self.differing, *numbers)
 
     def spread(self, given: Scores | None) -> Scores:
         """The numbers of the tested comparisons, NaN for the others."""
