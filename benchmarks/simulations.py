@@ -1,8 +1,8 @@
 """How often the verdicts are wrong: simulated experiments, whose truth is known, inferred as real ones are.
 
     python benchmarks/simulations.py [--experiments 10000] [--flips 2000] [--contrast 1000] [--jobs 2]
-                                     [--only one,family,power,sets,made,clusters,judge] [--report PATH ...]
-                                     [--cells REGEX] [--json PATH]
+                                     [--only one,family,power,sets,made,clusters,judge,separation]
+                                     [--report PATH ...] [--cells REGEX] [--json PATH]
 
 (It is not called statistics.py: beside the other benchmarks it would be in for Python's own module of that name.)
 
@@ -31,7 +31,8 @@ Each batch of 100 experiments shares its draws, as the metrics of one experiment
 vary more, which costs a little power and no errors. `tested` is the share of comparisons with enough differences to be
 tested; `covered` is over experiments in which any comparison is. `width` is the mean width of intervals
 over that of sign flips alone. Beside max-t stand, with fewer experiments, paired t with Holm's correction and the BCa
-bootstrap. OPENBLAS_NUM_THREADS=1 keeps jobs apart. The table `judge` is explained in judge_simulations.py.
+bootstrap. OPENBLAS_NUM_THREADS=1 keeps jobs apart. The tables `judge` and `separation` are explained in
+judge_simulations.py and separation_simulations.py.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ from zlib import crc32
 
 import judge_simulations
 import numpy as np
+import separation_simulations
 from scipy.optimize import minimize
 from scipy.special import gammaincinv, ndtr
 
@@ -500,6 +502,7 @@ def cluster_cells(options: argparse.Namespace) -> Iterator[Cell]:
                                    experiments=options.experiments, flips=options.flips)  # fmt: skip
 
 
+ALONE = {"judge": judge_simulations.run, "separation": separation_simulations.run}
 TABLES = {"one": one_cells, "family": family_cells, "power": power_cells, "sets": set_cells, "made": made_cells,
           "clusters": cluster_cells}  # fmt: skip
 
@@ -542,14 +545,15 @@ def main() -> None:
     parser.add_argument("--cells", default="", help="which cells: a regular expression, searched in their lines")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    if "judge" in options.only and options.only != "judge":
-        parser.error("the table judge is one by itself: --only judge.")
+    for name in ALONE:
+        if name in options.only and options.only != name:
+            parser.error(f"the table {name} is one by itself: --only {name}.")
     if "sets" in options.only.split(",") and not options.report:
         parser.error("the table sets is of reports; name them with --report.")
     print(f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {platform.machine()}, {os.cpu_count()} cores, Python", end=" ")
     print(f"{platform.python_version()}, NumPy {np.__version__}; {options.flips:,} flips")
-    if options.only == "judge":
-        judge_simulations.run(options)
+    if options.only in ALONE:
+        ALONE[options.only](options)
         return
     print(f"{'table':9}{'scores':8}{'structure':16}{'n':>5} {'shift':>6} {'procedure':10}{'experim':>7}", end=" ")
     print(f"{'tested':>8} {'wrong':>8} {'covered':>8} {'found':>8} {'width':>6}")

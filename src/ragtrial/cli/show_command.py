@@ -99,14 +99,14 @@ def score_blocks(
 def detail_blocks(
     report: model.Report, settings: Sequence[schema.SettingPart], *, costs: Sequence[schema.SettingPart]
 ) -> list[str | Table]:
-    """The costs of the settings ``costs``, and the losses of the indexes of ``settings``."""
+    """The costs of the settings ``costs``; of ``settings``, unanswerable questions and the losses of their indexes."""
     blocks: list[str | Table] = []
     if costs:
         blocks.append(tables.cost_table(costs))
         if len(report.settings) > models.MOST_TIMED and "latency" not in report.config:
             most = f"Latency of more than {models.MOST_TIMED} settings is measured only if asked for (`latency: true`)."
             blocks.append(most)
-    return [*blocks, tables.audit_table(report, settings)]
+    return [*blocks, *tables.separation_tables(report, settings), tables.audit_table(report, settings)]
 
 
 def _write_csv(

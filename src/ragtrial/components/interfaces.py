@@ -168,6 +168,10 @@ class Ranker(Options):
         """The options that change its rankings: not their depth, and not the parts that it depends on."""
         return {**self.model_dump(mode="json", exclude={*REACHING, *NOT_RANKING}), "version": self.ranking_version}
 
+    def has_comparable_scores(self, of_parts: Sequence[bool]) -> bool:
+        """True if scores of hits can be compared between questions; ``of_parts`` has the same for its parts."""
+        return True
+
     @property
     def searched_collection(self) -> CollectionOptions | None:
         """The existing collection that it searches, if it does."""

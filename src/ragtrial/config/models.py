@@ -89,6 +89,10 @@ class EvaluatorOptions(Options):
     """Which of documents with equal scores is ranked higher: the first by id, or, as trec_eval and public leaderboards
     have it, the last by id."""
 
+    unanswerable_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The share of unanswerable questions in use, for the threshold below which a system should abstain (default: their
+    share of the labelled questions)."""
+
     primary_metric: MetricText | None = None
     """Sorts tables, decides verdicts and gates (default ndcg@10, or at top_k when that is lower)."""
 

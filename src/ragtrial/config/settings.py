@@ -76,6 +76,11 @@ class Setting:
             for part in self.tree()
         )  # fmt: skip
 
+    @property
+    def has_comparable_scores(self) -> bool:
+        """True if scores of its hits can be compared between questions."""
+        return self.retriever.has_comparable_scores([part.has_comparable_scores for part in self.parts])
+
     def width(self, depth: int) -> int | None:
         """The search width for ``depth`` hits, if its hits depend on it; see ``Store.width``."""
         return self.retriever.width(self.store, depth)

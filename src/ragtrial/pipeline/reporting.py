@@ -26,6 +26,7 @@ from ragtrial.evaluation.spans import judged_whole
 from ragtrial.pipeline.measurement_stages import audit_warnings
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics, setting_parameters
 from ragtrial.pipeline.scored_setting import ScoredSetting
+from ragtrial.pipeline.unanswerable import UnanswerableQuestions
 from ragtrial.rankings import PADDING, Codes, collapse, distinct
 from ragtrial.records import PromptQueries, ReportWarning, Unit
 from ragtrial.report import schema
@@ -58,8 +59,10 @@ def build_report(
     by_span, primary = options.unit == "span", str(metrics.primary)
     whole = judged_whole(labels.queries, library) if by_span and library is not None else {}
     tied = {setting.name: setting.judged.tied for setting in scored if setting.judged}
+    unanswerable = UnanswerableQuestions.of(queries, options)
+    separations = unanswerable.separations(scored, primary)
     reported = [*warnings, *(warning for setting in scored for warning in setting_warnings(setting, primary))]
-    reported += tie_warnings(tied, primary, options.ties)
+    reported += [*tie_warnings(tied, primary, options.ties), *unanswerable.warnings(scored)]
     reported += chunk_label_warnings({setting.name: setting.graded for setting in scored if setting.judged})
     return Report(
         schema_version=SCHEMA_VERSION,
@@ -78,7 +81,7 @@ def build_report(
         metrics={str(metric): metric_part(metric, options) for metric in metrics.metrics},
         prompt=labels.prompt,
         queries=queries,
-        settings=[setting.to_part() for setting in scored],
+        settings=[setting.to_part(separations.get(setting.name)) for setting in scored],
         warnings=[schema.WarningPart(**asdict(warning)) for warning in dict.fromkeys(reported)],
         environment=environment(packages),
         **fields,

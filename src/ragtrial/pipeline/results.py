@@ -105,6 +105,7 @@ class SettingResult:
         return {
             "fingerprint": self.fingerprint,
             "parameters": setting_parameters(self.setting),
+            "comparable": self.setting.has_comparable_scores,
             "facts": dict(self.diagnostics.facts),
             "index": dict(self.index),
             "health": schema.HealthPart(**asdict(health)) if health else None,

@@ -23,7 +23,8 @@ from ragtrial.errors import LabelsError
 from ragtrial.evaluation.bounds import tie_range, ties_that_matter
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation, evaluate
-from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_codes, grade_spans
+from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, Scores, grade_codes, grade_spans
+from ragtrial.evaluation.separation import top_scores
 from ragtrial.evaluation.spans import Overlaps, SpanLabels, span_labels
 from ragtrial.pipeline.measurement_stages import audit
 from ragtrial.pipeline.results import SettingResult
@@ -32,7 +33,7 @@ from ragtrial.rankings import PADDING, Bools, Rankings, collapse, from_rows
 from ragtrial.records import Hit, Query
 from ragtrial.report import schema
 
-KNOWN = ("fingerprint", "parameters", "facts", "index", "health", "timings", "costs", "latency")
+KNOWN = ("fingerprint", "parameters", "comparable", "facts", "index", "health", "timings", "costs", "latency")
 """The fields of a setting's part of the report that do not depend on labels."""
 
 
@@ -54,8 +55,9 @@ class Judged:
 class ScoredSetting:
     """A setting with its scores, from any source.
 
-    ``known`` has the fields of ``KNOWN``. ``short``, ``skipped`` and ``collapsed`` have one value per query. ``judged``
-    is None for a run file, whose hits are not kept; ``result`` is None for a setting that was not run here.
+    ``known`` has the fields of ``KNOWN``. ``short``, ``skipped`` and ``collapsed`` have one value per query.
+    ``top_scores`` are those of first hits; NaN if they cannot be compared between questions. ``judged`` is None for a
+    run file, whose hits are not kept; ``result`` is None for a setting that was not run here.
     """
 
     name: str
@@ -66,6 +68,7 @@ class ScoredSetting:
     short: Sequence[bool]
     skipped: Bools
     collapsed: Sequence[int]
+    top_scores: Scores
     judged: Judged | None = None
     audit: schema.AuditPart | None = None
     context: Sequence[schema.ContextPart] = ()
@@ -88,7 +91,7 @@ class ScoredSetting:
         result = self.found.of(setting)
         return replace(self, name=setting.name, result=result, known=result.described)
 
-    def to_part(self) -> schema.SettingPart:
+    def to_part(self, separation: schema.SeparationPart | None = None) -> schema.SettingPart:
         """Its part of the report."""
         judged = self.judged
         return schema.SettingPart(
@@ -96,6 +99,7 @@ class ScoredSetting:
             scores=means(self.evaluations),
             counts=dict(self.counts),
             audit=self.audit,
+            separation=separation,
             context=list(self.context),
             budget=judged.budget if judged else None,
             per_query=schema.QueryColumns(
@@ -147,6 +151,7 @@ class Scorer:
             short=(lengths < top_k).tolist(),
             skipped=skipped,
             collapsed=ranked.dropped.tolist(),
+            top_scores=top_scores(ranked.rankings, skipped, are_comparable=result.setting.has_comparable_scores),
             judged=judged,
             audit=part,
             context=tuple(context_parts(judged.evaluations, result.sizes, top_k, skipped)),

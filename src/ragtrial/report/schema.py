@@ -247,12 +247,54 @@ class BudgetPart(Part):
     """
 
 
+class SeparationPart(Part):
+    """How well the score of the first hit separates answerable labelled questions from unanswerable ones.
+
+    The difference and its interval are null for the setting that it is measured against, and with fewer than 30
+    questions of each kind.
+    """
+
+    area: float
+    """The area under the ROC curve: 1 is perfect, 0.5 is chance. Equal scores count half, nothing found is lowest."""
+
+    answerable: int
+    """Answerable questions with a label that counts."""
+
+    unanswerable: int
+    against: str | None
+    """The setting with the highest mean of the primary metric."""
+
+    difference: float | None = None
+    """Its area less the area of that setting, for the same questions."""
+
+    ci: tuple[float, float] | None = None
+    """The interval of the difference at 95% confidence, for this setting alone."""
+
+    share: float
+    """The share of unanswerable questions in use that the threshold is for."""
+
+    threshold: float
+    """Answer a question if the score of its first hit is at least this: fitted on all questions."""
+
+    false_answers: float
+    """The share of unanswerable questions that are answered, by thresholds that were fitted without them."""
+
+    false_refusals: float
+    """The share of answerable questions that are not answered, by thresholds that were fitted without them."""
+
+    coverage: float
+    """The share of questions that are answered in use."""
+
+
 class SettingPart(Part):
     """A setting, its scores, and all that was found."""
 
     name: str
     fingerprint: str
     parameters: dict[str, Any]
+    comparable: bool = True
+    """False if scores of hits cannot be compared between questions, as after rank fusion."""
+
     scores: dict[str, MeanPart]
     counts: dict[str, int | None]
     facts: dict[str, int | float | str | bool | None] = Field(default={})
@@ -278,6 +320,9 @@ class SettingPart(Part):
 
     budget: BudgetPart | None = None
     """Null where no budget was given."""
+
+    separation: SeparationPart | None = None
+    """Null with fewer than 10 unanswerable or 10 answerable questions, and without comparable scores."""
 
     per_query: QueryColumns
 

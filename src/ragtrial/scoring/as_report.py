@@ -127,6 +127,7 @@ def _setting(run: RunScores, rows: list[Row], depth: int | None) -> ScoredSettin
         short=[depth is not None and len(row["docs"]) < depth for row in rows],
         skipped=np.zeros(len(rows), dtype=np.bool_),
         collapsed=[0] * len(rows),
+        top_scores=np.full(len(rows), np.nan),
     )
 
 

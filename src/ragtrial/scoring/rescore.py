@@ -26,6 +26,7 @@ from ragtrial.evaluation.context_sizes import ContextSizes, context_sizes
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.evaluation.metrics.base import Family
 from ragtrial.evaluation.metrics.spelling import spellings
+from ragtrial.evaluation.separation import top_scores
 from ragtrial.evaluation.spans import whole_warnings
 from ragtrial.options import VARIABLE
 from ragtrial.pipeline.corpus import Corpus
@@ -44,7 +45,7 @@ from ragtrial.scoring.labels import ChosenLabels, choose_labels
 _OF_LABELS = {
     "chunk-labels", "tag-contradicts", "ties",
     "no-relevant", "same-label", "label-moved", "text-changed", "quote-twice", "passage-twice", "no-passage",
-    "overlay", "overlay-missing", "limit", "index-loss", "budget-not-full", "skipped",
+    "overlay", "overlay-missing", "limit", "index-loss", "budget-not-full", "skipped", "easy-unanswerable",
 }  # fmt: skip
 """Warnings about labels or metrics, which may not hold for other labels or metrics."""
 
@@ -348,6 +349,7 @@ class StoredSetting:
             short=self.per_query.short,
             skipped=skipped,
             collapsed=self.per_query.collapsed,
+            top_scores=top_scores(self.ranked, skipped, are_comparable=part.comparable),
             judged=judged,
             audit=audit if self.is_all else None,
             context=[measured.get(one.k, one) for one in context_parts(judged.evaluations, self.sizes, top_k, skipped)],

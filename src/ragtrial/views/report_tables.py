@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragtrial.comparison.number_text import signed
+from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.report.model import Report
@@ -44,7 +44,11 @@ def header_line(report: Report, tag: str | None = None) -> str:
 def scores_json(report: Report) -> list[dict[str, Any]]:
     """The means of each setting, best first, as `--json` has them."""
     return [
-        {"name": setting.name, "scores": {name: vars(mean) for name, mean in setting.scores.items()}}
+        {
+            "name": setting.name,
+            "scores": {name: vars(mean) for name, mean in setting.scores.items()},
+            **({"separation": setting.separation.model_dump(mode="json")} if setting.separation else {}),
+        }
         for setting in report.ranked_settings()
     ]
 
@@ -161,6 +165,29 @@ def audit_table(report: Report, settings: Sequence[SettingPart]) -> Table:
             rows.append([setting.name, *map(number, shares), change, *short])
     columns = ["index against exact search", "overlap", "lowest", report.primary_metric]
     return Table.of([*columns, *(["short"] if some_are_short else [])], rows)
+
+
+def separation_tables(report: Report, settings: Sequence[SettingPart]) -> list[Table]:
+    """Separation of unanswerable questions, and the best threshold for abstaining: one row per setting that has them.
+
+    None without enough unanswerable questions.
+    """
+    known = [(setting.name, setting.separation) for setting in settings if setting.separation]
+    if not known:
+        return []
+    areas, costs = list[list[str]](), list[list[str]]()
+    for name, part in known:
+        n = min(part.answerable, part.unanswerable)
+        areas.append([name, mean_number(part.area, n), signed(part.difference, n), signed_interval(part.ci, n, " to ")])
+        shares = [f"{share:.0%}" for share in (part.false_answers, part.false_refusals, part.coverage)]
+        costs.append([name, number(part.threshold), *shares])
+    first, others = known[0][1], {part.against for _, part in known if part.against}
+    notes = [f"{counted(first.unanswerable, 'unanswerable question')}, {first.answerable:,} answerable with labels."]
+    notes += [f"Difference: from the separation by {other}, the best by {report.primary_metric}." for other in others]
+    areas_table = Table.of(["unanswerable", "separation", "difference", "95% interval"], areas)
+    costs_table = Table.of(["abstaining", "threshold", "false answers", "false refusals", "answered"], costs)
+    in_use = f"Thresholds for {first.share:.0%} unanswerable questions in use; no question is decided by its own score."
+    return [replace(areas_table, notes=notes), replace(costs_table, notes=[in_use])]
 
 
 def metric_table(report: Report, settings: Sequence[SettingPart]) -> Table:

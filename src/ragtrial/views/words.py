@@ -70,6 +70,13 @@ RUN_COLUMNS = {
     "tokens": "Average number of tokens in the hits of one query.",
     "characters": "Average number of characters in the hits of one query.",
     "hits": "Hits that fit into the token budget, mean over queries.",
+    "unanswerable": "How well the score of the first hit separates questions that the documents do not answer.",
+    "separation": "How often an answerable question has a higher first score than an unanswerable one; 0.5 is chance.",
+    "abstaining": "A row per setting: the best score below which not to answer, and what it costs.",
+    "threshold": "Answer a question if the score of its first hit is at least this.",
+    "false answers": "Unanswerable questions that are answered.",
+    "false refusals": "Answerable questions that are not answered.",
+    "answered": "Questions that are answered in use.",
     "overlap": "The share of the hits of exact search that the index found, mean over queries.",
     "lowest": "The overlap of the query where it is lowest.",
     "95% interval": "In `compare`: the differences that are compatible with the data, for all comparisons together. In "

@@ -176,6 +176,10 @@ class FusingRefiner(Refiner):
             raise ValueError(f"`rank_constant` is used by method: rrf alone, not by {self.method}; leave it out.")
         return self
 
+    def has_comparable_scores(self, of_parts: Sequence[bool]) -> bool:
+        """Not those of ranks, nor those that are normalised within each question."""
+        return self.method != "rrf" and self.normalisation == "none" and all(of_parts)
+
     def hashed_options(self) -> dict[str, Any]:
         unused = "normalisation" if self.method == "rrf" else "rank_constant"
         return {name: value for name, value in super().hashed_options().items() if name != unused}

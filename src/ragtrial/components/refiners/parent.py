@@ -116,6 +116,9 @@ class Parent(SingleInputRefiner):
     def reached_by(self) -> frozenset[str]:
         return frozenset({"chunker"} if self.returns == "chunk" else ())
 
+    def has_comparable_scores(self, of_parts: Sequence[bool]) -> bool:
+        return all(of_parts)
+
     def hashed_options(self) -> dict[str, Any]:
         """``neighbours`` counts only where they are returned."""
         parts = super().hashed_options()

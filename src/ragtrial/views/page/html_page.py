@@ -37,12 +37,12 @@ from ragtrial.views.page.blocks import (
 )
 from ragtrial.views.page.failing import failing_questions
 from ragtrial.views.page.verdict import KEY, MOST_NAMED_ROWS, effects_of, minus, plot_of, verdict_of
-from ragtrial.views.report_tables import budget_table, cost_table, header_line, usual_metrics
+from ragtrial.views.report_tables import budget_table, cost_table, header_line, separation_tables, usual_metrics
 from ragtrial.views.sections import all_views
 from ragtrial.views.sections.base import ViewInput
 from ragtrial.views.sections.plots import best_first
 from ragtrial.views.table import Table, best_cells, cell_kind, mean_row, mean_table
-from ragtrial.views.words import COLUMNS, meanings_in
+from ragtrial.views.words import COLUMNS, RUN_COLUMNS, meanings_in
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -176,6 +176,7 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         cutoffs=cutoffs,
         cutoff_names=", ".join(title.removeprefix("first ") for title in cutoffs.titles[1:]),
         budget=means_by_budget(contest),
+        unanswerable=separation_tables(contest.report, _named_parts(contest)),
         costs=cost_table(_named_parts(contest)),
         formulas=column_texts(contest),
         have_best=lambda table: {column.title: column.best for column in table.columns if column.best},
@@ -183,6 +184,7 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         sampled=[len(shown.queries), len(contest.queries)] if shown is not contest else None,
         cell_kind=cell_kind,
         about_verdicts=COLUMNS,
+        about_unanswerable=RUN_COLUMNS,
     )
 
 
