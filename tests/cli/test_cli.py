@@ -86,8 +86,8 @@ def test_quiet_leaves_only_the_answer(config: Path, capsys: Capture, tmp_path: P
     assert "Report   " in quiet.out
     loud = ragtrial(capsys, "run", config)
     assert loud.err.endswith(
-        "\n1 warning:\n  1 of 3 questions has no answer yet (searched, not scored): add answers, or the tag "
-        "`unanswerable`.\n"
+        "\n1 warning:\n  1 of 3 questions has no relevant document yet (searched, not scored): label one, or add "
+        "the tag `unanswerable`.\n"
     )
 
 
@@ -97,7 +97,7 @@ def test_strict_makes_a_warning_an_error(config: Path, capsys: Capture, tmp_path
     for command in ("run", "validate"):
         made = ragtrial(capsys, command, config, "--strict", "-q")
         assert (made.code, made.out) == (2, "")
-        assert "1 of 3 questions has no answer yet" in made.err
+        assert "1 of 3 questions has no relevant document yet" in made.err
     assert not (tmp_path / "results").exists()
 
 

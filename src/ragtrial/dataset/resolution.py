@@ -336,10 +336,10 @@ def drafted_share(tags: Sequence[Collection[str]]) -> ReportWarning | None:
 
 
 def unlabelled_sentence(queries: int, unlabelled: int) -> str:
-    """The share of questions without an answer, its effect, and the way to change it."""
+    """The share of questions without a relevant document, its effect, and the way to change it."""
     have = "has" if unlabelled == 1 else "have"
-    of_all = f"{unlabelled:,} of {counted(queries, 'question')} {have} no answer yet"
-    return f"{of_all} (searched, not scored): add answers, or the tag `unanswerable`."
+    of_all = f"{unlabelled:,} of {counted(queries, 'question')} {have} no relevant document yet"
+    return f"{of_all} (searched, not scored): label one, or add the tag `unanswerable`."
 
 
 def unlabelled_share(labels: PromptQueries, threshold: int = 1) -> ReportWarning | None:

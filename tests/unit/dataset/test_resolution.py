@@ -340,7 +340,10 @@ def test_questions_without_relevant_documents_are_counted(library: Library) -> N
     """In one line; questions with the tag unanswerable are not among them, a threshold of 2 is."""
     queries = [*(Query(f"u{number}", "x") for number in range(30)), Query("known", "x", (Judgment(FAQ),))]
     queries += [Query(f"none{number}", "x", (), ("unanswerable",)) for number in range(7)]
-    message = "30 of 38 questions have no answer yet (searched, not scored): add answers, or the tag `unanswerable`."
+    message = (
+        "30 of 38 questions have no relevant document yet (searched, not scored): label one, or add the tag "
+        "`unanswerable`."
+    )
     assert resolve(PromptQueries(tuple(queries)), library, "id").warnings == (ReportWarning("no-relevant", message),)
     for grade, threshold, codes in ((0, 1, ["no-relevant"]), (1, 1, []), (1, 2, ["no-relevant"])):
         resolved = resolve(labels(Judgment(FAQ, grade)), library, "id", threshold=threshold)
