@@ -60,16 +60,16 @@ Most of these run on the sample data. The last three need public data; rows say 
 | `chunking.yaml` | chunkers, scored by passages ([page](chunkers.md)) |
 | `top-k.yaml` | one ranking at many k ([guide](guides/top-k.md)) |
 | `contextual.yaml` | titles, headings and sentences around a chunk ([page](contextual-text.md)) |
-| `langchain.yaml` | a LangChain retriever beside `dense` ([guide](guides/langchain.md)) |
-| `chroma-collection.yaml` | an existing Chroma collection beside other chunks ([page](chroma-collections.md)) |
+| `langchain.yaml` | a LangChain retriever next to `dense` ([guide](guides/langchain.md)) |
+| `chroma-collection.yaml` | an existing Chroma collection next to other chunks ([page](chroma-collections.md)) |
 | `stores.yaml` | the same vectors in four stores ([page](stores.md)) |
 | `milvus.yaml` | kinds of indexes in Milvus ([page](stores-milvus.md)) |
 | `qdrant.yaml` | a graph and quantized vectors in Qdrant ([page](stores-qdrant.md)) |
 | `pgvector.yaml` | kinds of indexes in PostgreSQL ([page](stores-pgvector.md)); needs a database |
 | `faiss-index.yaml` | an existing FAISS index, searched more and less widely ([page](chroma-collections.md)) |
-| `hosted-embedder.yaml` | a hosted embedding model beside one of your own ([page](which-model.md)); needs a key |
-| `static-embedder.yaml` | a static model, the fast baseline, beside a transformer ([page](which-model.md)) |
-| `custom-embedder.yaml` | an embedding function in Python, beside a model |
+| `hosted-embedder.yaml` | a hosted embedding model next to a local one ([page](which-model.md)); needs a key |
+| `static-embedder.yaml` | a static model, the fast baseline, next to a transformer ([page](which-model.md)) |
+| `custom-embedder.yaml` | an embedding function in Python, next to a model |
 | `chunking_evaluation.yaml` | ten chunkings on the data of chunking_evaluation |
 | `beir.yaml` | a BEIR data set, scored as leaderboards do |
 | `stores-beir.yaml` | the same vectors in four stores, on a BEIR data set ([page](stores.md)) |

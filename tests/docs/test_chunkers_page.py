@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pages import fenced
+from pages import fastest_precision, fenced
 from ragtrial.config import load_config
 from ragtrial.experiment import run_experiment
 
@@ -20,13 +20,10 @@ def rows(table: str) -> list[list[str]]:
 def test_the_finding_on_the_sample_data_holds(root: Path, tmp_path: Path, shared_workspace: Path) -> None:
     """Of the first and the last setting.
 
-    Machines differ in the last bits of vectors, so a passage may be found one rank earlier or later. A processor with
-    bfloat16 embeds in a third of the time, in vectors with cosines of 0.9999.
+    Machines differ in the last bits of vectors, so a passage may be found one rank earlier or later.
     """
-    places = {"output.directory": tmp_path / "results", "workspace": shared_workspace, "latency": "false"}
-    flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
-    if re.search("avx512_bf16|amx_bf16", flags):
-        places["embedder.precision"] = "bfloat16"
+    places = {"output.directory": tmp_path / "results", "workspace": shared_workspace, "latency": "false",
+              "embedder.precision": fastest_precision()}  # fmt: skip
     config = load_config(root / "configs" / "chunking.yaml", [f"{key}={value}" for key, value in places.items()])
     retrievers = {name: config.retrievers[name] for name in ("whole-documents", "tokens-64")}
     report = run_experiment(config.model_copy(update={"retrievers": retrievers}))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pages import copy_sample, fenced, replace_sections
+from pages import copy_sample, fastest_precision, fenced, replace_sections
 from ragtrial import Report, load_report
 from report_hits import values_of
 from scripts import run_python, run_script
@@ -57,8 +57,12 @@ def project(root: Path, tmp_path_factory: pytest.TempPathFactory, shared_workspa
     ran = run_script("\n".join([init, enter, copied]), clone)
     assert ran.code == 0, ran.err
     folder = clone / "support"
-    config = (folder / "experiment.yaml").read_text(encoding="utf-8")
-    return Project(folder, config, {"COLUMNS": "160", "RAGTRIAL_WORKSPACE": str(shared_workspace)})
+    config = folder / "experiment.yaml"
+    embedder = yaml.safe_load(config.read_text(encoding="utf-8"))["embedder"]
+    replace_sections(config, "{}", embedder={**embedder, "precision": fastest_precision()})
+    return Project(
+        folder, config.read_text(encoding="utf-8"), {"COLUMNS": "160", "RAGTRIAL_WORKSPACE": str(shared_workspace)}
+    )
 
 
 Table = tuple[list[str], dict[str, list[str]]]
