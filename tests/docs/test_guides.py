@@ -17,8 +17,8 @@ from scripts import run_python, run_script
 FOLDER = Path(__file__).parents[2] / "docs" / "guides"
 GUIDES = sorted(FOLDER.glob("*.md"))
 CHUNK_SIZE, HYBRID, LANGCHAIN, _, VECTOR_SIZE = GUIDES
-ALIKE = 0.02
-"""Machines differ in the last bits of vectors, so a chunk may stand one rank higher or lower."""
+ALIKE = 0.03
+"""Machines differ in the last bits of vectors: a chunk may be one rank higher or lower, with one-bit vectors more."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def assert_shows(guide: Path, printed: str, *others: str, some_rows: bool = Fals
     shown = [table for block in fenced(guide, "text") if block not in others for table in tables(block)]
     for head, rows in shown:
         columns, found = next(one for one in tables(printed) if one[0][0] == head[0] and {*head} <= {*one[0]})
-        assert some_rows or [*found] == [*rows]
+        assert some_rows or found.keys() == rows.keys()
         for name, cells in found.items():
             values = dict(zip(columns[1:], cells, strict=True))
             for column, cell in zip(head[1:], rows[name], strict=True):
@@ -128,15 +128,20 @@ def test_a_guide_s_commands_print_what_it_shows(project: Project, guide: Path) -
         assert told in " ".join(guide.read_text(encoding="utf-8").split())
         assert any(told in warning.message for warning in project.latest().warnings)
     if guide == VECTOR_SIZE:
-        effects = project.run("ragtrial compare --axes").partition("\n\n")[0]
-        shown = next(
-            text for text in fenced(FOLDER.parent / "comparing-sweeps.md", "text") if text.startswith("effect on")
-        )
-        number = re.compile(r"[+-]?\d+\.\d+")
-        assert number.sub("#", effects).split() == number.sub("#", shown).split()
-        values = [[*map(float, number.findall(text))] for text in (effects, shown)]
-        assert values[0] == pytest.approx(values[1], abs=3 * ALIKE)
+        assert_effects_are_alike(project.run("ragtrial compare --axes").partition("\n\n")[0])
     assert_shows(guide, printed)
+
+
+def assert_effects_are_alike(printed: str) -> None:
+    """The table of another page, without its intervals: fewer than ten questions may differ on another machine."""
+    page = FOLDER.parent / "comparing-sweeps.md"
+    (shown,) = [text for text in fenced(page, "text") if text.startswith("effect on ndcg@10")]
+    for line, printed_line in zip(shown.splitlines()[1:], printed.splitlines()[1:], strict=True):
+        *cells, _, _ = re.split(r" {2,}", line.strip())
+        printed_cells = re.split(r" {2,}", printed_line.strip())
+        assert [is_alike(*pair, exactly=False) for pair in zip(printed_cells, cells, strict=False)] == [True] * len(
+            cells
+        )
 
 
 def assert_reads_as_the_hybrid_guide_says(report: Report) -> None:
