@@ -21,11 +21,11 @@ from ragtrial.comparison.judged_rankings import depend_on_unjudged
 from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.report_inputs import Reference
 from ragtrial.comparison.selection import SelectionPart, select_winner
-from ragtrial.comparison.statistics.clusters import LEAST_CLUSTERS, Places, clusters_of
+from ragtrial.comparison.statistics.clusters import LEAST_CLUSTERS, clusters_of
 from ragtrial.comparison.statistics.estimates import finite, mean_of
 from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import TwoPhaseInference, infer, infer_two_phase
-from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure, Sample
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference, Procedure, Sample
 from ragtrial.dataset.resolution import drafted_share
 from ragtrial.errors import ComparisonError, counted
 from ragtrial.evaluation.grading import Scores
@@ -298,7 +298,7 @@ class _Comparing:
         return judge_part(judge, self.primary, self.pairs, self.two_phase[0], options.margin, options.procedure.level)
 
     def _inferred(self, scored: Sequence[PairedScores], pairs: Sequence[Pair]) -> list[Inference]:
-        families = [_family(scores, pairs, self.inputs.clusters) for scores in scored]
+        families = [scores.family(pairs, self.inputs.clusters) for scores in scored]
         return infer(families, self.options.procedure)
 
     def unnamed_clusters(self, parts: Sequence[ComparisonPart]) -> Iterator[ReportWarning]:
@@ -313,7 +313,7 @@ class _Comparing:
         sizes = self.primary.sizes_of(clusters)
         if len(sizes) < LEAST_CLUSTERS or 2 * sizes.max() > sizes.sum():
             return
-        families = [_family(self.primary, pairs, own) for own in (None, clusters)]
+        families = [self.primary.family(pairs, own) for own in (None, clusters)]
         alone, together = (
             np.square(sample.scaled_deviation * sample.scale) / sample.n for sample in map(Sample, families)
         )
@@ -398,11 +398,6 @@ class _Comparing:
                 judged_baseline=judged[pair.baseline],
                 judged=judged[pair.setting],
             )
-
-
-def _family(scores: PairedScores, pairs: Sequence[Pair], clusters: Places | None) -> Family:
-    columns = np.array([(pair.setting, pair.baseline) for pair in pairs], dtype=np.int64).reshape(-1, 2)
-    return Family(scores.values, columns, clusters)
 
 
 def _procedure_part(

@@ -20,7 +20,7 @@ from ragtrial.comparison.report_inputs import (
     read_entries,
 )
 from ragtrial.comparison.statistics.clusters import Places, clusters_of
-from ragtrial.comparison.statistics.samples import unrounded
+from ragtrial.comparison.statistics.samples import Family
 from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.records import ReportWarning
@@ -77,8 +77,12 @@ class PairedScores:
 
     def differences(self, pairs: Sequence[Pair]) -> Scores:
         """Shape (pairs, queries). NaN if a query does not count for both settings, 0 if only rounding differs."""
-        after, before = self.values[[pair.setting for pair in pairs]], self.values[[pair.baseline for pair in pairs]]
-        return unrounded(after - before, np.abs(after) + np.abs(before))
+        return self.family(pairs).differences()
+
+    def family(self, pairs: Sequence[Pair], clusters: Places | None = None) -> Family:
+        """The comparisons of ``pairs``, for tests of them together."""
+        columns = np.array([(pair.setting, pair.baseline) for pair in pairs], dtype=np.int64).reshape(-1, 2)
+        return Family(self.values, columns, clusters)
 
 
 @dataclass(frozen=True, eq=False)

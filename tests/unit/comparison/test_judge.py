@@ -277,3 +277,19 @@ def test_other_parameters_are_another_judge(tmp_path: Path) -> None:
     rows = [{"query": "q00", "doc": "a", "grade": 1, "parameters": {"seed": seed}} for seed in (0, 1)]
     with pytest.raises(JudgmentsError, match=r"2 judges: m \(prompt 0+, seed 0\), m \(prompt 0+, seed 1\)"):
         read_judgments(judged(tmp_path, rows))
+
+
+def test_with_clusters_people_s_and_the_judge_s_sides_count_whole_clusters(tmp_path: Path) -> None:
+    report, file = tagged(world(tmp_path), QUERIES[:30], DRAWN_AT_RANDOM), judged(tmp_path)
+    alone = compare(report, judge=file)
+    named = changed_queries(report, **{name: {"cluster": f"c{place // 2}"} for place, name in enumerate(QUERIES)})
+    made = compare(named, judge=file)
+    (part,), (before,) = made.comparisons, alone.comparisons
+    assert (part.n, part.clusters, before.clusters) == (30, 15, None)
+    assert (part.difference, part.ci != before.ci) == (before.difference, True)
+    assert made.judge is not None
+    assert alone.judge is not None
+    for own, other in zip(made.judge.bias, alone.judge.bias, strict=True):
+        assert own.bias == pytest.approx(other.bias)
+        assert own.ci != other.ci
+    assert "on the judge's over 15 clusters of 30 questions, the largest of 2 (" in made.procedure.sentence
