@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import typing
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +58,11 @@ _CODE = re.compile(r"^```(?:sh|console)\n.*?^```$|`ragtrial [^`\n]*`", re.MULTIL
 
 def test_every_command_on_a_page_exists_and_has_the_options_that_are_written() -> None:
     codes = [code for page in PAGES for code in _CODE.findall(page.read_text(encoding="utf-8"))]
-    typed = {re.split(r" [|>]|  +#", line)[0] for code in codes for line in _TYPED.findall(code)}
+    typed = {line for code in codes for line in _TYPED.findall(code)}
     assert len(typed) > 150
     for line in typed:
-        words, command = shlex.split(line), typing.cast("click.Command | None", group)
+        words = list(takewhile(lambda word: word not in ("|", ">"), shlex.split(line, comments=True)))
+        command = typing.cast("click.Command | None", group)
         while words and isinstance(command, click.Group):
             command = command.get_command(click.Context(command), words.pop(0))
         assert command is not None, line
