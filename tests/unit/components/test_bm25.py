@@ -113,7 +113,7 @@ def test_a_question_without_a_known_word_finds_nothing_and_is_counted(bread: She
     assert warning.code == "bm25-unknown-words"
     assert warning.message == (
         "words: nothing was found for 3 questions: no chunk contains any of their words (ignoring stop words). "
-        "They score 0."
+        "Those with labels score 0."
     )
     assert list(retriever.warnings("words", asked(retriever.open(bread), "rye").facts)) == []
 

@@ -139,7 +139,7 @@ class Bm25Retriever(ChunkRetriever):
             yield ReportWarning(
                 "bm25-unknown-words",
                 f"{setting}: nothing was found for {counted(int(missed), 'question')}: no chunk contains any of their "
-                "words (ignoring stop words). They score 0.",
+                "words (ignoring stop words). Those with labels score 0.",
             )
         languages = [_LANGUAGE_OF.get(name, name) for name in (self.stemmer, self.stop_words) if isinstance(name, str)]
         if self.stop_words in terms.STOP_WORD_LANGUAGES and self.stemmer != terms.NONE and len(set(languages)) > 1:
