@@ -57,8 +57,12 @@ WORSE = ("--baseline", "good", "--fail-if", "rr@3 worse than baseline")
 
 def test_a_gate_that_fails_is_exit_code_1_and_a_line_on_stderr(place: Path, capsys: Capture) -> None:
     experiment(place, good=0, bad=2)
-    done = run(capsys, "--fail-if", "bad: rr@3 < 0.5", *WORSE)
+    done = run(capsys, "--fail-if", "bad: rr@3 < 0.5", *WORSE, "--report")
     assert done.code == 1
+    (file,) = place.glob("results/*/*/report.html")
+    head = html.unescape(file.read_text(encoding="utf-8").partition('<section id="plot">')[0])
+    assert '<p class="gate ">2 gates: 2 failed</p>' in head
+    assert '<p class="gate failed">gate failed: bad: rr@3 < 0.5: bad 0.4167</p>' in head
     asked, compared = [line for line in done.err.splitlines() if line.startswith("gate ")]
     assert asked == "gate failed: bad: rr@3 < 0.5: bad 0.4167"
     assert compared.startswith("gate failed: rr@3 worse than baseline: bad -0.5833 against good, 95% interval -0.")

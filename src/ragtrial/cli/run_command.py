@@ -16,6 +16,7 @@ from ragtrial.cli.options import CONFIG, OVERRIDES, SETTINGS, declare, option
 from ragtrial.cli.show_command import compared_settings, detail_blocks, score_blocks
 from ragtrial.cli.terminal import Answer, Line, RunListener, Terminal
 from ragtrial.comparison import comparing, comparison_input, comparison_parts
+from ragtrial.comparison.gates import Findings
 from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, RunError, counted
 from ragtrial.pipeline import run as runs
 from ragtrial.report import model
@@ -69,7 +70,7 @@ def _answer(terminal: Terminal, report: model.Report, checks: Checks | None, con
     search = searched.load_result(report)
     compared, baseline = findings.comparison if findings else None, checks.baseline if checks else None
     comparison = compared if baseline and compared else None if search else compared_settings(report, config)
-    page_file = _write_page(report, baseline, terminal) if with_page else None
+    page_file = _write_page(report, baseline, findings, terminal) if with_page else None
     width = terminal.width
     result = _search_blocks(width, report, search) if search else _result_blocks(width, report, comparison, config)
     where = _where(report, page_file, baseline, is_compared=bool(comparison and comparison.comparisons))
@@ -97,12 +98,14 @@ def _answer(terminal: Terminal, report: model.Report, checks: Checks | None, con
     )
 
 
-def _write_page(report: model.Report, baseline: RunBaseline | None, terminal: Terminal) -> Path | None:
+def _write_page(
+    report: model.Report, baseline: RunBaseline | None, findings: Findings | None, terminal: Terminal
+) -> Path | None:
     """Where the HTML page was written; None, after a word why, where there is nothing to show."""
     path = report.folder / "report.html"
     try:
         inputs = comparison_input.input_of([report], baseline=baseline.reference if baseline else None, may_be_one=True)
-        atomic.write_bytes(path, page.page(inputs, comparing.options_of(inputs)))
+        atomic.write_bytes(path, page.page(inputs, comparing.options_of(inputs), findings))
     except (ComparisonError, ReportError) as error:
         terminal.note(f"no page was written: {error}")
         return None

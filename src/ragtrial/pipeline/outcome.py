@@ -131,7 +131,8 @@ def write_outcome(run: Run, outcome: Outcome, report: Report, files: Mapping[str
     run.corpus.resources.workspace.finish(complete=is_complete)
     rankings = {setting.name: ranking_rows(setting) for setting in scored} | part_rankings(scored)
     text = config.text or json.dumps(config.as_written, indent=1)
-    return write_report(report, Path(config.output.directory), rankings, text_rows(scored), text, files)
+    texts = text_rows(scored, run.resolved.labels.queries)
+    return write_report(report, Path(config.output.directory), rankings, texts, text, files)
 
 
 def _failure(setting: str, error: Exception) -> FailurePart:

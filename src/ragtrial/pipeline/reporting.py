@@ -28,9 +28,9 @@ from ragtrial.pipeline.results import ComponentRanking, Diagnostics, setting_par
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.pipeline.unanswerable import UnanswerableQuestions
 from ragtrial.rankings import PADDING, Codes, collapse, distinct
-from ragtrial.records import PromptQueries, ReportWarning, Unit
+from ragtrial.records import PromptQueries, Query, ReportWarning, Span, Unit
 from ragtrial.report import schema
-from ragtrial.report.model import SCHEMA_VERSION, Report, environment, new_run_id, part_file
+from ragtrial.report.model import LABEL_TEXT, SCHEMA_VERSION, Report, environment, label_text, new_run_id, part_file
 
 _MANY_CHUNKS = 0.1  # a few passages are a chunk by chance
 _ROWS_AT_ONCE = 256
@@ -289,9 +289,13 @@ def _part_rows(queries: Sequence[str], part: ComponentRanking, unit: Unit) -> It
             }
 
 
-def text_rows(scored: Sequence[ScoredSetting]) -> Iterator[dict[str, Any]]:
-    """One row for each chunk that any setting returned, in the order of the documents; with its pages, if any."""
+def text_rows(scored: Sequence[ScoredSetting], queries: Sequence[Query] = ()) -> Iterator[dict[str, Any]]:
+    """One row for each chunk that any setting returned, in the order of the documents; with its pages, if any.
+
+    Then one for each relevant label of ``queries`` that is in no such chunk: its passage, or how its document begins.
+    """
     seen: set[str] = set()
+    places: dict[str, list[tuple[int, int]]] = {}
     for setting in scored:
         chunks = setting.found.chunks
         units = distinct(setting.found.ranked.units).tolist()
@@ -299,12 +303,27 @@ def text_rows(scored: Sequence[ScoredSetting]) -> Iterator[dict[str, Any]]:
             if name not in seen:
                 seen.add(name)
                 document, pages = int(chunks.document[unit]), chunks.pages(unit)
+                place = (int(chunks.start[unit]), int(chunks.end[unit]))
+                places.setdefault(chunks.library.ids[document], []).append(place)
                 yield {
                     "chunk": name,
                     "doc": chunks.library.ids[document],
                     "title": chunks.library.titles[document],
-                    "start": int(chunks.start[unit]),
-                    "end": int(chunks.end[unit]),
+                    "start": place[0],
+                    "end": place[1],
                     "text": chunks.text(unit),
                     **({"pages": list(pages)} if pages else {}),
                 }
+    library = scored[0].found.chunks.library if scored else None
+    for label in (label for query in queries for label in query.relevant_docs if label.relevance > 0):
+        span = label.spans[0] if label.spans else Span(0, 0)
+        name = label_text(label.doc, span.start)
+        is_found = any(start <= span.start and span.end <= end for start, end in places.get(label.doc, ()))
+        if library is None or is_found or name in seen or label.doc not in library.positions:
+            continue
+        seen.add(name)
+        document = library.positions[label.doc]
+        end = min(span.end, span.start + LABEL_TEXT) if label.spans else LABEL_TEXT
+        text = library.text(document)[span.start : end]
+        yield {"chunk": name, "doc": label.doc, "title": library.titles[document], "start": span.start,
+               "end": span.start + len(text), "text": text}  # fmt: skip

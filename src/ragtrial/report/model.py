@@ -65,6 +65,9 @@ SCHEMA_VERSION = 2
 OTHER_BYTES = "has other bytes than were written: it is damaged, or was edited. Run the experiment again."
 OTHER_QUERIES = "is damaged: its rows are not those of the queries in report.json. Run the experiment again."
 TEXTS = "texts.jsonl.gz"
+LABEL_TEXT = 400
+"""The most characters of the text of a label that no setting found."""
+
 PARTS = "parts"
 """The folder of the rankings of parts, below rankings/."""
 
@@ -279,6 +282,11 @@ class Report(Part):
 def report_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of report.json."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Report.model_json_schema()}
+
+
+def label_text(doc: str, start: int) -> str:
+    """The name of the text of a label, among the chunks of texts.jsonl.gz: a passage from ``start``, or 0."""
+    return f"label {doc} {start}"
 
 
 def part_file(whole: Mapping[str, Any], entry: str) -> str:

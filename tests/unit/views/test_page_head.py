@@ -22,6 +22,7 @@ from ragtrial.comparison.comparison_input import input_of
 from ragtrial.report.model import Report
 from ragtrial.views.analysis import analyse
 from ragtrial.views.page import html_page, page
+from ragtrial.views.page.failing import _snippet
 
 RETRIEVERS = {"dense": {"kind": "dense", "top_k": 3}, "words": {"kind": "bm25", "top_k": 3}}
 
@@ -131,6 +132,33 @@ def test_passages_have_their_length_beside_the_score_and_no_share_of_labels(tmp_
     costs = {setting.name: setting.cost("characters@3") for setting in report.settings}
     assert all(f">{cost:,.0f}</td>" in rows for cost in costs.values() if cost)
     assert "Text without a label counts as not relevant." in text
+
+
+def test_an_answer_that_no_setting_found_is_quoted(tmp_path: Path) -> None:
+    """Or how its document begins, where the label names the whole of it."""
+    quote, doc = DOCUMENTS["oven.txt"][4:30], "freezer.txt"
+    documents = {**DOCUMENTS, doc: "Frozen peas wait at minus eighteen degrees."}
+    lost = [{"id": "lost", "text": "rye bread", "relevant_docs": [{"doc": "oven.txt", "quote": quote}]},
+            {"id": "whole", "text": "rye bread again", "relevant_docs": [{"doc": doc}]}]  # fmt: skip
+    short = {name: {**retriever, "top_k": 1} for name, retriever in RETRIEVERS.items()}
+    report = run_experiment(write_experiment(tmp_path, documents, [*QUERIES, *lost], retrievers=short).config())
+    contest = input_of([str(report.folder)])
+    cards = page(contest, options_of(contest)).decode().partition('id="failing"')[2].partition("</section>")[0]
+    assert f"<b>oven.txt</b>: <mark>{html.escape(quote.strip())}</mark>" in cards
+    assert f"<b>{doc}</b>: Frozen peas wait at minus eighteen degrees.</dd>" in cards
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("## New\n\n- **Faster** [start](a.md)\n- `reset`", "New: Faster start reset"),
+        ("| a | b |\n| --- | --- |\n| 1 | 2 |", "a | b 1 | 2"),
+        ("2 * 3 # not a title", "2 * 3 # not a title"),
+    ],
+)
+def test_a_snippet_of_markdown_has_no_signs_of_it(text: str, shown: str) -> None:
+    assert _snippet(text, "a.md", 150) == shown
+    assert _snippet(text, "a.txt", 150) == " ".join(text.split())
 
 
 def test_of_very_many_queries_the_page_shows_a_random_sample_and_says_so(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.errors import listed
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.report.model import TEXTS
+from ragtrial.report.model import TEXTS, label_text
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import JudgmentPart, QueryPart
 from ragtrial.views.page.blocks import FoundHits
@@ -22,12 +23,22 @@ _PASSAGE = 400
 """The most characters of a passage."""
 
 
+_MARKDOWN = (
+    (re.compile(r"^ {0,3}#{1,6} +(.*?)[ #:]*$", re.MULTILINE), r"\1:"),
+    (re.compile(r"^ *(?:[-*+>] +|\|[ |:-]*$)", re.MULTILINE), ""),
+    (re.compile(r"!?\[([^\]]*)\]\([^)\s]*\)"), r"\1"),
+    (re.compile(r"\*\*|__|`|^ *\| *| *\| *$", re.MULTILINE), ""),
+)
+"""Headings, the signs of lists, quotations and rules of tables, links, and emphasis, code and edges of tables."""
+
+
 @dataclass(frozen=True)
 class Text:
-    """A document by its title, and a passage of it, or nothing."""
+    """A document by its title, and a passage of it, or how it begins; the text is empty if neither is known."""
 
     title: str
     text: str
+    is_passage: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,11 +71,11 @@ def failing_questions(contest: ComparisonInput, hits: FoundHits, setting: str) -
 
 
 def _chunks(hits: FoundHits, query: QueryPart, row: int, index: int) -> Iterator[str]:
-    """The chunks that may be shown: the first hit of the setting, and hits in documents that answer."""
+    """The texts that may be shown: the first hit of the setting, all chunks of documents that answer, and labels."""
     answers = {label.doc for label in query.relevant_docs if label.relevance > 0}
-    first = hits.settings[index].of_query(row)[:1]
-    others = (code for own in hits.settings for code in own.of_query(row) if hits.keys[code][0] in answers)
-    yield from (hits.names[code] for code in (*first, *others) if hits.names[code])
+    yield from (label_text(label.doc, label.spans[0].start if label.spans else 0) for label in query.relevant_docs)
+    yield from (hits.names[code] for code in hits.settings[index].of_query(row)[:1] if hits.names[code])
+    yield from (name for name, key in zip(hits.names, hits.keys, strict=True) if name and key[0] in answers)
 
 
 def _failing(contest: ComparisonInput, hits: FoundHits, texts: dict[str, Row], row: int, index: int) -> Failing:
@@ -84,25 +95,32 @@ def _failing(contest: ComparisonInput, hits: FoundHits, texts: dict[str, Row], r
 
 
 def _answer(label: JudgmentPart, texts: dict[str, Row]) -> Text:
-    """The document of the label, with the labelled passage if a hit has it."""
+    """The document of the label, with the labelled passage; without one, how the document begins."""
     rows = [text for text in texts.values() if text["doc"] == label.doc]
     for text in rows:
         for span in label.spans:
             if text["start"] <= span.start and span.end <= text["end"]:
                 passage = text["text"][span.start - text["start"] : span.end - text["start"]]
-                return Text(text["title"] or label.doc, _short(passage, _PASSAGE))
+                return Text(text["title"] or label.doc, _snippet(passage, label.doc, _PASSAGE), is_passage=True)
     title = next((text["title"] for text in rows if text["title"]), "")
-    return Text(title or label.doc, "")
+    start = label.spans[0].start if label.spans else 0
+    begins = next((text["text"].removeprefix(f"# {title}") for text in rows if text["start"] == start), "")
+    return Text(title or label.doc, _snippet(begins, label.doc, _WIDTH), is_passage=bool(label.spans and begins))
 
 
 def _beginning(hits: FoundHits, texts: dict[str, Row], code: int) -> Text:
     text = texts.get(hits.names[code])
     if text is None:
         return Text(hits.keys[code][0], "")
-    return Text(text["title"] or text["doc"], _short(text["text"].removeprefix(f"# {text['title']}"), _WIDTH))
+    begins = text["text"].removeprefix(f"# {text['title']}")
+    return Text(text["title"] or text["doc"], _snippet(begins, text["doc"], _WIDTH))
 
 
-def _short(text: str, width: int) -> str:
+def _snippet(text: str, doc: str, width: int) -> str:
+    """The text on one line of at most ``width``; that of a Markdown document without its signs."""
+    if doc.endswith((".md", ".markdown")):
+        for sign, plain in _MARKDOWN:
+            text = sign.sub(plain, text)
     return textwrap.shorten(text, width, placeholder=" …")
 
 

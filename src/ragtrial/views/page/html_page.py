@@ -19,6 +19,7 @@ import numpy as np
 from ragtrial.cache.untrusted import plain
 from ragtrial.comparison.comparing import ComparisonOptions, close_comparisons, judged_share
 from ragtrial.comparison.comparison_input import ComparisonInput
+from ragtrial.comparison.gates import Findings
 from ragtrial.comparison.number_text import percent
 from ragtrial.errors import listed
 from ragtrial.evaluation.metrics import parse_metric
@@ -26,6 +27,7 @@ from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.comparison_tables import heading, left_out_line, verdict_table
+from ragtrial.views.findings_files import gate_line, summary
 from ragtrial.views.page.blocks import (
     FoundHits,
     deep_ranks,
@@ -121,18 +123,18 @@ MOST_SHOWN = 100_000
 _SCRIPTS = ("data", "state", "tables", "queries", "moves", "main")
 
 
-def page(contest: ComparisonInput, aim: ComparisonOptions) -> bytes:
-    """The bytes of the whole page; the same bytes for the same reports.
+def page(contest: ComparisonInput, aim: ComparisonOptions, findings: Findings | None = None) -> bytes:
+    """The bytes of the whole page, with the gates of ``findings``; the same bytes for the same reports.
 
     Raises ReportError if a file of a report is damaged, or if ``aim`` names a baseline that does not exist.
     """
     report = contest.report
     contest = contest.limited_to(usual_metrics(report))
     analysis = analyse(contest, aim, **{view.name: True for view in all_views() if view.is_on_page})
-    return _rendered(contest, analysis).encode()
+    return _rendered(contest, analysis, findings).encode()
 
 
-def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
+def _rendered(contest: ComparisonInput, analysis: Analysis, findings: Findings | None) -> str:
     given = ViewInput(contest, analysis)
     pages = {view.name: view.page(given) for view in all_views()}
     sections = {name: section for name, section in pages.items() if section is not None}
@@ -158,6 +160,7 @@ def _rendered(contest: ComparisonInput, analysis: Analysis) -> str:
         comparison=analysis,
         better=conclusion.better,
         verdict=verdict_of(analysis, effects),
+        gates=_gates(findings) if findings and findings.gates else [],
         caveats=_caveats(analysis, contest),
         plot=plot_of(contest, analysis, ranked),
         effects=effects,
@@ -199,6 +202,12 @@ def _blocks(contest: ComparisonInput, hits: FoundHits, ranked: Sequence[str], ba
         "wordings": packed([own.wordings for own in hits.settings]),
     }
     return {**blocks, "texts": packed(text_block(contest, wanted, sum(map(len, blocks.values()))))}
+
+
+def _gates(findings: Findings) -> list[tuple[str, str]]:
+    """How many gates passed, and a line for each other one, with the outcome."""
+    others = [(str(gate.outcome), gate_line(gate)) for gate in findings.gates if gate.outcome != "passed"]
+    return [("", summary(findings)), *others]
 
 
 def _report_of(contest: ComparisonInput, name: str) -> Report:
