@@ -92,6 +92,7 @@ REASONS = {
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_gains_of_hits_sum_to_the_score_or_there_is_a_reason_why_they_do_not(scored: Report, metric: str) -> None:
     assert why_no_shares(metric, "document") == REASONS.get(metric)
+    assert why_no_shares(metric, "document", has_groups=True) == "some labels are alternatives, which count once."
     assert why_no_shares(metric, "span") == "passages count, which may be found in several chunks together."
     if metric in REASONS:
         return

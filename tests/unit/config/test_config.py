@@ -17,6 +17,7 @@ from ragtrial.engines import STORES
 from ragtrial.engines.chroma import ChromaStore
 from ragtrial.errors import ConfigError
 from ragtrial.evaluation.metrics import METRICS
+from ragtrial.records import Judgment, Query
 from scenarios import OF_DOCUMENTS, OF_SPANS
 from small_experiment import CONFIG
 
@@ -66,6 +67,19 @@ def test_the_default_metrics_are_those_of_the_page(root: Path) -> None:
         *("rr@10", "ap@10", "rbp(p=0.8)@10"),
         *(f"{name}@{k}" for name in ("dcg", "ndcg", "judged") for k in (5, 10)),
     }
+
+
+@pytest.mark.parametrize(
+    ("judgment", "ordered", "added"),
+    [
+        (Judgment("a"), False, set()), (Judgment("a"), True, {"rbo"}), (Judgment("a", -1), False, {"forbidden"}),
+        (Judgment("a", group="g"), False, {"complete"}),
+    ],
+)  # fmt: skip
+def test_labels_of_a_kind_add_the_metrics_that_need_them(judgment: Judgment, ordered: bool, added: set[str]) -> None:
+    usual, _ = choose_metrics(load(CONFIG))
+    choice, _ = choose_metrics(load(CONFIG), [Query("q", "?", (judgment,), ordered=ordered)])
+    assert {metric.name for metric in set(choice.metrics) - set(usual.metrics)} == added
 
 
 @pytest.mark.parametrize("name", ["sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2"])

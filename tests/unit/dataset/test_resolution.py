@@ -283,9 +283,13 @@ def test_a_passage_in_several_documents_is_one_group_of_a_judgment_for_each(libr
         Judgment(FAQ, 1, "RETURNS take", (Span(0, 12),)),
     )
     assert resolved.labels.have_alternatives
-    for judgment, expected in ((Judgment(passage, group="mine"), {"mine"}), (Judgment(passage, -1), {None})):
-        (query,) = resolve(labels(judgment), library, "content").labels.queries
-        assert {one.group for one in query.relevant_docs} == expected
+    for judgment, ordered, expected in (
+        (Judgment(passage, group="mine"), False, "mine"), (Judgment(passage, -1), False, None),
+        (Judgment(passage), True, None),
+    ):  # fmt: skip
+        given = PromptQueries((Query("q1", "?", (judgment,), ordered=ordered),))
+        (query,) = resolve(given, library, "content").labels.queries
+        assert {one.group for one in query.relevant_docs} == {expected}
     message = (
         "the passage 'The ring blinks red.' of query 'q1' is in 3 places of 2 documents; any one of them is the answer."
     )

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments import write_experiment
 from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.judged_rankings import JudgedRankings
 from ragtrial.dataset.library import NamedDocuments
@@ -22,6 +23,7 @@ from ragtrial.evaluation.bounds import tie_range, ties_that_matter
 from ragtrial.evaluation.grading import GradedRankings, grade, grade_spans
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.evaluation.spans import Overlaps, span_labels, whole_warnings
+from ragtrial.experiment import run_experiment
 from ragtrial.rankings import from_rows
 from ragtrial.records import Judgment, Query, Span
 from ragtrial.scoring.as_report import write_score_report
@@ -64,6 +66,7 @@ WORKED: list[tuple[Sequence[Label], str, str, float]] = [
     ([("D", 1, "g1"), ("D", 1, "g2")], "DA", "rbp_residual(p=0.5)@2", 0.5),
     # a label without a group is a group of its own, also of a document that is in one
     ([("A", 1, "g"), ("B", 1, "g"), ("A", 2, None)], "BA", "recall@1", 0.5),
+    ([("A", 1, None), ("B", 1, "A")], "B", "recall@1", 0.5),
 ]  # fmt: skip
 
 
@@ -163,6 +166,16 @@ def test_metrics_of_single_documents_are_an_error_where_a_group_has_two_members(
         scores(metric, graded("AB", TWO_PARTS))
 
 
+def test_a_run_with_such_a_metric_is_an_error_before_anything_is_embedded(tmp_path: Path) -> None:
+    labels = [{"doc": doc, "group": "g"} for doc in ("storage.txt", "oven.txt")]
+    made = write_experiment(
+        tmp_path, queries=[{"id": "q", "text": "?", "relevant_docs": labels}], evaluators={"primary_metric": "err@3"}
+    )
+    with pytest.raises(MetricError, match=r"^err\(max=4\)@3 is not defined for labels that are alternatives"):
+        run_experiment(made.config())
+    assert made.embedded() == []
+
+
 def test_the_order_of_equal_scores_has_no_known_range_and_matters_where_several_are_judged() -> None:
     one = graded("AB", [("A", 1, "g"), ("B", 1, "g")])
     tied = replace(one, ties=np.array([[1, 2], [1, 2]], dtype=np.int32))
@@ -202,6 +215,12 @@ FORBIDDEN: list[tuple[str, str, float]] = [
 def test_a_grade_below_0_gains_nothing_and_is_counted(metric: str, ranking: str, expected: float) -> None:
     labels: list[Label] = [("B", 1, None), ("A", -1, None)]
     assert value(metric, ranking, labels) == pytest.approx(expected, rel=1e-14)
+
+
+def test_for_trec_eval_a_grade_below_0_is_not_forbidden() -> None:
+    one = replace(graded("A", [("A", -1, None)]), pooled=True)
+    assert scores("forbidden@1", one).tolist() == [0]
+    assert parse_metric("forbidden@1").eligible(one).tolist() == [False]
 
 
 SPANS = [(0, 0, 10), (0, 10, 20), (1, 0, 10), (2, 0, 10)]
@@ -244,6 +263,12 @@ def test_passages_of_one_group_are_found_with_one_of_them() -> None:
         "span_recall@1": 8 / 12, "span_precision@1": 8 / 10, "span_recall@3": 1, "span_precision@3": 12 / 30,
     }  # fmt: skip
     assert {name: float(scores(name, one)[0]) for name in expected} == pytest.approx(expected, rel=1e-14)
+
+
+def test_only_relevant_passages_of_a_group_are_relevant_text() -> None:
+    one = spans_graded([0, 2], ("A", 0, 10, 0, "g"), ("B", 0, 8, 1, "g"), ("C", 0, 4, 0, None))
+    assert [float(scores(f"span_recall@{k}", one)[0]) for k in (1, 2)] == [0, 1]
+    assert float(scores("span_precision@2", one)[0]) == 8 / 20
 
 
 def test_a_chunk_that_overlaps_a_forbidden_passage_is_counted_whatever_else_it_has() -> None:

@@ -137,6 +137,8 @@ def test_answers_with_one_group_are_alternatives(convert: Conversions) -> None:
     assert [one["group"] for one in convert.rows(own)[0]["relevant_docs"]] == ["1", "1"]
     (query,) = load_prompt_queries(convert.target).queries
     assert {one.group for one in query.relevant_docs} == {"1"}
+    order = {"queries": [{"id": "a", "text": "?", "relevant_docs": [{"doc": BOTH}], "ordered": True}]}
+    assert [one.get("group") for one in convert.rows(order)[0]["relevant_docs"]] == [None, None]
 
 
 # LlamaIndex
