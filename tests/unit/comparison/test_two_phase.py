@@ -159,5 +159,6 @@ def test_intervals_of_clusters_hold_where_those_of_independent_queries_do_not() 
         for place, own in enumerate((None, clusters)):
             found = inferred(TwoPhaseSample(people, judge, own), flips=100).inference
             held[place] += found.low[0] <= 0 <= found.high[0]
+        assert found.criticals[0] >= stats.t.ppf(0.975, 14) - 1e-9
     assert held[0] / 200 < 0.85
     assert held[1] / 200 >= 0.92
