@@ -80,7 +80,7 @@ RUN_COLUMNS = {
     "overlap": "The share of the hits of exact search that the index found, mean over queries.",
     "lowest": "The overlap of the query where it is lowest.",
     "95% interval": "In `compare`: the differences that are compatible with the data, for all comparisons together. In "
-    "`show`: the same for the mean of one setting alone.",
+    "`show`: the same for one setting's mean alone, and beside `separation` for one difference alone.",
     "costs": "A row per setting: time, size and, where endpoints are paid, money.",
     "b/vector": "Bytes of one vector in the store.",
     "embed cost": "Price of embedding all chunks, at the prices of the config.",
