@@ -15,7 +15,7 @@ from ragtrial.comparison.comparison_parts import VerdictLinePart
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.report.model import write_folder
 from ragtrial.views.analysis import Analysis, analyse
-from ragtrial.views.page.verdict import MOST_NAMED_ROWS, axis_over, verdict_of
+from ragtrial.views.page.verdict import MOST_NAMED_ROWS, Axis, axis_over, verdict_of
 
 QUICK = Procedure(flips=500)
 
@@ -69,3 +69,8 @@ def test_an_axis_has_all_values_and_0_between_at_most_eight_ticks(values: list[f
     assert 2 <= len(axis.ticks) <= 8
     assert np.diff(axis.ticks) == pytest.approx(axis.ticks[1] - axis.ticks[0])
     assert len(set(map(axis.label, axis.ticks))) == len(axis.ticks)
+
+
+def test_the_band_of_the_margin_ends_with_the_axis() -> None:
+    assert Axis(-0.1, 0.1, [-0.1, 0.0, 0.1]).band(0.02) == ("40.0%", "20.0%")
+    assert Axis(-0.08, 0.0, [-0.08, 0.0]).band(0.02) == ("75.0%", "25.0%")

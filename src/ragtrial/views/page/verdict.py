@@ -142,9 +142,10 @@ class Axis:
         """The position of ``value``, in per cent of the width."""
         return f"{100 * (value - self.low) / (self.high - self.low):.1f}%"
 
-    def width(self, value: float) -> str:
-        """The length of ``value``, in per cent of the width."""
-        return f"{100 * value / (self.high - self.low):.1f}%"
+    def band(self, margin: float) -> tuple[str, str]:
+        """Where the band of a margin around 0 begins, and its length, as far as the axis goes."""
+        low, high = max(self.low, -margin), min(self.high, margin)
+        return self.at(low), f"{100 * (high - low) / (self.high - self.low):.1f}%"
 
     def label(self, tick: float) -> str:
         step = self.ticks[1] - self.ticks[0]
