@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -231,8 +231,30 @@ def common_queries(
         warnings.append(ReportWarning.of_verdict("common-queries", message))
     # `score` knows no texts of questions: each query is taken from the first report that does
     texts = {query.id: query for entry in reversed(entries) for query in entry.report.queries if query.text}
-    queries = tuple(texts.get(query.id, query) for query in first.report.queries if query.id in shared)
+    clusters = _clusters(entries)
+    warnings += _cluster_warnings(entries, clusters, shared)
+    queries = tuple(
+        texts.get(query.id, query).model_copy(update={"cluster": clusters.get(query.id)})
+        for query in first.report.queries
+        if query.id in shared
+    )
     return queries, [*warnings, *_document_warnings(entries)]
+
+
+def _clusters(entries: Sequence[ComparedReport]) -> Mapping[str, str]:
+    """The clusters of queries in the first report whose labels name any."""
+    named = ({query.id: query.cluster for query in entry.report.queries if query.cluster} for entry in entries)
+    return next(filter(None, named), {})
+
+
+def _cluster_warnings(
+    entries: Sequence[ComparedReport], clusters: Mapping[str, str], shared: Collection[str]
+) -> Iterator[ReportWarning]:
+    for entry in entries:
+        own = _clusters([entry])
+        if own and any(own.get(name) != clusters.get(name) for name in shared):
+            message = f"{entry.name} names other clusters of queries; those of the first report with clusters count."
+            yield ReportWarning.of_verdict("other-clusters", message)
 
 
 def common_metrics(

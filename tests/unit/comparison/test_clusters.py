@@ -15,7 +15,7 @@ import statsmodels.api as sm
 from contests import report_of as plain_report
 from experiments import QUERIES, write_experiment
 from gate_scenarios import METRICS
-from hand_made import Values, contest_between, query_of
+from hand_made import Values, contest_between, query_of, report_of, setting_of
 from ragtrial.comparison.across import compare_across
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
@@ -26,7 +26,7 @@ from ragtrial.comparison.slices import compare_slices
 from ragtrial.comparison.statistics.clusters import clusters_of, linearised
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import load_report, write_folder
+from ragtrial.report.model import Report, load_report, write_folder
 from ragtrial.scoring.rescore import rescore
 from ragtrial.views.comparison_tables import comparison_text
 
@@ -251,3 +251,15 @@ def test_labels_and_config_name_clusters_which_runs_and_rescored_reports_keep(tm
         "document", [query.cluster for query in report.queries],
     )  # fmt: skip
     assert [one.scores for one in again.settings] == [one.scores for one in report.settings]
+
+
+def test_reports_share_the_clusters_of_the_first_that_names_any() -> None:
+    def report(run: str, names: Sequence[str | None]) -> Report:
+        queries = [query_of(place, f"text {place}", cluster=name) for place, name in enumerate(names)]
+        return report_of([setting_of(run, [0.5] * len(names))], queries, run_id=run)
+
+    without, first, other = report("r1", [None] * 4), report("r2", list("aabb")), report("r3", list("abab"))
+    for reports, told in (([without, first], 0), ([first, without], 0), ([without, first, other], 1)):
+        inputs = input_of(reports)
+        assert [query.cluster for query in inputs.queries] == list("aabb")
+        assert [warning.code for warning in inputs.warnings].count("other-clusters") == told
