@@ -38,7 +38,7 @@ os.environ["XDG_CACHE_HOME"] = CACHE.name
 os.fsync = lambda fd: None  # waits for the disk, which no test takes the power from
 gc.set_threshold(100_000, *gc.get_threshold()[1:])  # at Python's 700, a tenth of all tests is the search for garbage
 
-settings.register_profile("ragtrial", deadline=None, derandomize=True, print_blob=True, max_examples=50)
+settings.register_profile("ragtrial", deadline=None, derandomize=True, print_blob=True, max_examples=30)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1_000)
 settings.register_profile("quick", parent=settings.get_profile("ragtrial"), max_examples=15)
 settings.load_profile("ragtrial")
@@ -79,6 +79,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "browser" in set(getattr(item, "fixturenames", ())):
             item.add_marker("browser")
     items.sort(key=lambda item: LONGEST_FIRST.index(folder_of(item)))
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now is never garbage: commands that collect it need not look through that each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def draw_few(items: list[pytest.Item]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,14 @@ KINDS = [
 """The kinds that this experiment has several of; `documents` has one, and is tried by what is foreign."""
 
 
-def made_in(folder: Path, **documents: str) -> tuple[Experiment, Report]:
-    experiment = write_experiment(folder, {**DOCUMENTS, **documents}, store={"kind": "chroma"}, retrievers=RETRIEVERS)
+def made_in(folder: Path, names: Iterable[str] = RETRIEVERS, **documents: str) -> tuple[Experiment, Report]:
+    """A finished experiment of the retrievers of these ``names``."""
+    experiment = write_experiment(
+        folder,
+        {**DOCUMENTS, **documents},
+        store={"kind": "chroma"},
+        retrievers={name: RETRIEVERS[name] for name in names},
+    )
     for name, text in {
         "other.py": (folder / "embedding.py").read_text().replace("% 32", "% 24").replace("* 32", "* 24"),
         "searching.py": SEARCH, "finding.py": SEARCH.replace("[:top_k]", "[: top_k - 1]"),
@@ -62,6 +68,12 @@ def made_in(folder: Path, **documents: str) -> tuple[Experiment, Report]:
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> tuple[Experiment, Report]:
     return made_in(tmp_path_factory.mktemp("identity") / "own")
+
+
+@pytest.fixture(scope="module")
+def arrays(tmp_path_factory: pytest.TempPathFactory) -> tuple[Experiment, Report]:
+    """One setting for each kind of stage that holds arrays."""
+    return made_in(tmp_path_factory.mktemp("identity") / "arrays", ["d", "f", "words"])
 
 
 @pytest.fixture(scope="module")
@@ -177,10 +189,10 @@ def changed_arrays(folder: Path, change: Callable[[Array], Array], scratch: Path
 @pytest.mark.parametrize("kind", ARRAY_KINDS)
 @pytest.mark.parametrize("change", [shorter, narrower, beyond, below])
 def test_a_sealed_stage_whose_arrays_do_not_fit_one_another_is_an_error_or_built_again(
-    fresh: tuple[Experiment, Report], tmp_path: Path, kind: str, change: Callable[[Array], Array]
+    arrays: tuple[Experiment, Report], tmp_path: Path, kind: str, change: Callable[[Array], Array]
 ) -> None:
     """Whoever has written it has sealed it rightly: no number is another one, and nothing crashes."""
-    experiment = Experiment(shutil.copytree(fresh[0].folder, tmp_path / "copy"))
+    experiment = Experiment(shutil.copytree(arrays[0].folder, tmp_path / "copy"))
     if kind != "rankings":  # else nothing would be read again
         shutil.rmtree(experiment.workspace / "rankings")
     workspace = shutil.copytree(experiment.workspace, tmp_path / "workspace")
@@ -200,8 +212,8 @@ def test_a_sealed_stage_whose_arrays_do_not_fit_one_another_is_an_error_or_built
             except Exception as error:  # noqa: BLE001 - all of them are reported together
                 problems.append(f"{path.name}: {type(error).__name__} {error}")
                 continue
-            wrong = [part[0] for part in numbers(report) if part not in numbers(fresh[1])]
+            wrong = [part[0] for part in numbers(report) if part not in numbers(arrays[1])]
             crashed = [failure.error for failure in report.failures if failure.details]
-            if wrong or crashed or len(report.settings) + len(report.failures) != len(RETRIEVERS):
+            if wrong or crashed or len(report.settings) + len(report.failures) != len(arrays[1].settings):
                 problems.append(f"{path.name}: {wrong} {crashed}")
     assert problems == []

@@ -103,7 +103,6 @@ def _place(folder: Path, variables: dict[str, str]) -> Iterator[None]:
         with chdir(folder):
             yield
     finally:
-        gc.unfreeze()
         os.environ.clear()
         os.environ.update(environment)
         sys.path[:] = path

@@ -219,8 +219,11 @@ class Upkeep:
         except OSError as error:
             raise WorkspaceError(f"the workspace {self.root} cannot be written to: {error.strerror}.") from error
         try:
-            gc.collect()  # a run of this process that has ended lets go of the workspace when its objects are collected
-            if not presence.become_alone():
+            is_alone = presence.become_alone()
+            if not is_alone:
+                gc.collect()  # a finished run of this process releases the workspace when its objects are collected
+                is_alone = presence.become_alone()
+            if not is_alone:
                 raise WorkspaceError(
                     f"another run is at work in the workspace {self.root}; run the same command again when it is done."
                 )

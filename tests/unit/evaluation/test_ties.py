@@ -66,7 +66,7 @@ def transformations(depth: int) -> tuple[Transformation, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OF_DOCUMENTS)
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(
     data=st.data(),
     drawn=tied_runs(),

@@ -74,7 +74,7 @@ def qrels_outcome(path: Path) -> Any:
     return qrels.queries, documents, qrels.judgments.grades.tolist(), qrels.judgments.starts.tolist()
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(files(qrels_rows(is_sound=False)))
 def test_qrels_are_those_that_python_reads_and_so_are_their_faults(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +92,7 @@ OPTIONS = {
 }
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     content=files(trec_rows()) | files(trec_rows(is_sound=False)),
     order=st.sampled_from(["score", "trec", "rank", "file"]),
@@ -115,7 +115,7 @@ def test_a_document_that_comes_twice_is_found_among_many(hits: int) -> None:
         assert f"line {hits + 8} does" in str(one) or duplicates == "first"
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     content=files(msmarco_rows()) | files(msmarco_rows(is_sound=False)),
     order=st.sampled_from(["rank", "file"]),
@@ -134,7 +134,7 @@ def values_of(found: Any) -> Any:
     return {name: value for name, value in plain.items() if name != "unknown_names"}
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     content=files(trec_rows()),
     order=st.sampled_from(["score", "trec", "rank", "file"]),
@@ -186,7 +186,7 @@ def test_any_bytes_are_read_as_in_python(content: bytes, options: dict[str, Any]
 VALUES = st.sampled_from([0.0, -0.0, 1.5, -2.0, -1e300, math.inf, -math.inf]) | st.floats(-9, 9)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), VALUES), unique_by=lambda row: row[:2])
     | st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), VALUES)),
