@@ -17,12 +17,13 @@ from ragtrial.config.metric_choice import depth_of
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import LabelsError, listed
+from ragtrial.evaluation.evaluators import QueryHits
 from ragtrial.evaluation.grading import GradedRankings, grade
 from ragtrial.pipeline.results import setting_parameters
 from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.pipeline.scored_setting import evaluated, grade_given_chunks
 from ragtrial.rankings import PADDING, collapse, from_rows
-from ragtrial.records import ExperimentResults, Hit, Mean, PromptQueries, Query, QueryResult
+from ragtrial.records import ExperimentResults, FoundText, Hit, Mean, PromptQueries, Query, QueryResult
 from ragtrial.runs.formats.own_files import named_results, read_results
 
 
@@ -92,9 +93,9 @@ class RetrievalEvaluator:
             labels = self._run.dataset.labels
             results, queries = named_results(results, labels), labels.queries
         rows = _rows(results, queries)
-        evaluations = evaluated(
-            self._graded(results.name, rows, queries), self._run.metrics, self._run.config.evaluators
-        )
+        run, graded = self._run, self._graded(results.name, rows, queries)
+        hits = QueryHits(run.metrics.functions, queries, lambda index: self._hits(rows[index]))
+        evaluations = evaluated(graded, run.metrics, run.config.evaluators, None, hits)
         scored = []
         for index, row in enumerate(rows):
             values = {name: evaluation.of(index) for name, evaluation in evaluations.items()}
@@ -114,6 +115,20 @@ class RetrievalEvaluator:
         by_passage = run.config.evaluators.unit == "span" or run.config.dataset.match == "content"
         was_retrieved = any(hit.chunk is not None for result in results.results for hit in result.hits)
         return (run.resolved.labels if by_passage or was_retrieved else run.dataset.labels).queries
+
+    def _hits(self, row: QueryResult) -> list[FoundText]:
+        """The hits of a query, each once; with the text if its characters are given, as in ``retrieve``."""
+        by_span, distinct, hits = self._run.config.evaluators.unit == "span", dict[Any, Hit](), list[FoundText]()
+        for hit in row.hits:
+            distinct.setdefault((hit.doc, hit.start, hit.end) if by_span else hit.doc, hit)
+        for rank, hit in enumerate(distinct.values(), 1):
+            title, text = "", None
+            if hit.start is not None and hit.end is not None:
+                library = self._run.corpus.library
+                position = library.positions[hit.doc]
+                title, text = library.titles[position], library.text(position)[hit.start : hit.end]
+            hits.append(FoundText(rank, hit.doc, title, hit.start, hit.end, hit.score, text))
+        return hits
 
     def _graded(self, name: str, rows: Sequence[QueryResult], queries: Sequence[Query]) -> GradedRankings:
         run, options = self._run, self._run.config.evaluators

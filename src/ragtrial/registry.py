@@ -34,12 +34,16 @@ class Registry(Generic[T]):
     that is named as a member, with - or _, is imported alone when that member is needed. Other distributions add
     members by entry points of the group ``ragtrial.<family>``, the last name of ``package``: the entry point has the
     name of the member, and its value is the member or the module that registers it. Two members with one name are an
-    error. Families that share a package have a ``base``, the class of all members.
+    error. Families that share a package have a ``base``, the class of all members or of their classes. Members are
+    sorted by name unless ``in_order`` of their registration.
     """
 
-    def __init__(self, noun: str, package: str | None = None, base: type | None = None) -> None:
+    def __init__(
+        self, noun: str, package: str | None = None, base: type | None = None, *, in_order: bool = False
+    ) -> None:
         self.noun = noun
         self._base = base
+        self._in_order = in_order
         self._members: dict[str, T] = {}
         self._package = package
         self._is_complete = False
@@ -60,6 +64,10 @@ class Registry(Generic[T]):
 
     def members(self) -> Iterator[tuple[str, T]]:
         yield from self._all().items()
+
+    def registered(self) -> Iterator[tuple[str, T]]:
+        """The members so far: without plug-ins that were not named yet, which take time to look for."""
+        yield from self._members.items()
 
     def find(self, name: object) -> T | None:
         """The member called ``name``; None if there is none. Imports as few modules as possible.
@@ -120,9 +128,9 @@ class Registry(Generic[T]):
 
     def _is_member(self, value: object) -> bool:
         """Whether the value of an entry point is a member itself; a module registers its own members."""
-        if isinstance(value, ModuleType):
-            return False
-        return self._base is None or (isinstance(value, type) and issubclass(value, self._base))
+        if self._base is None or isinstance(value, ModuleType):
+            return not isinstance(value, ModuleType)
+        return issubclass(value, self._base) if isinstance(value, type) else isinstance(value, self._base)
 
     def _all(self) -> Mapping[str, T]:
         """All members, sorted by name if they are in a package, plug-ins last. A plug-in that cannot be loaded is
@@ -130,7 +138,8 @@ class Registry(Generic[T]):
         """
         if self._package and not self._is_complete:
             import_members(importlib.import_module(self._package))
-            self._members = dict(sorted(self._members.items()))
+            if not self._in_order:
+                self._members = dict(sorted(self._members.items()))
             self._is_complete = True
             for name in sorted(self._plug_ins.keys() - self._members.keys()):
                 try:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import write_experiment
+from experiments import python, write_experiment
 from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.query_differences import gain_share
 from ragtrial.evaluation.bounds import attainable, tie_range
@@ -99,3 +99,28 @@ def test_its_difference_is_split_among_documents_and_pooled(report: Report) -> N
     assert share.at(query.relevant_docs[0].doc, 1) == 1 / (2 * share.relevant)
     contest = input_of([str(report.folder)], primary="halved_recall@2")
     assert Pool(contest).unjudged[0].weight > 0
+
+
+PLUG_IN = """
+import numpy as np
+from ragtrial.evaluation.metrics.base import metric
+
+@metric("order_unaware", "relevant", "1", "a package")
+def always_one(formulas, k):
+    return np.ones(len(formulas._graded))
+"""
+
+
+def test_a_package_adds_one_by_an_entry_point(tmp_path: Path) -> None:
+    about = tmp_path / "packed-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: packed\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[ragtrial.metrics]\nalways_one = packed_metrics\n")
+    (tmp_path / "packed_metrics.py").write_text(PLUG_IN)
+    code = (
+        "from ragtrial import score; from ragtrial.evaluation.metrics import METRICS\n"
+        "print(score({'q': {'a': 1}}, {'q': {'b': 1.0}}, 'always_one@3,ndcg@3').runs[0].scores['always_one@3'].mean)\n"
+        "print(METRICS.names()[-1], METRICS.names()[:2] == sorted(METRICS.names())[:2])"
+    )
+    done = python(code, PYTHONPATH=str(tmp_path))
+    assert done.stdout == "1.0\nalways_one False\n", done.stderr

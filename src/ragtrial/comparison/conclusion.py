@@ -26,7 +26,7 @@ from ragtrial.comparison.comparison_parts import (
 )
 from ragtrial.comparison.evidence import could_be_labelled
 from ragtrial.comparison.number_text import digits_of, percent, signed
-from ragtrial.comparison.statistics.estimates import finite, highest_mean
+from ragtrial.comparison.statistics.estimates import finite, limits_of_mean
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.errors import counted, listed
 from ragtrial.evaluation.grading import Scores
@@ -333,7 +333,7 @@ class _Conclusion:
 
     def _harden(self) -> NextStepPart | None:
         """Add harder questions if no setting can score higher."""
-        highest = highest_mean(self.inputs.primary) if self.sign > 0 else None
+        highest = limits_of_mean(self.inputs.primary)[1] if self.sign > 0 else None
         if highest is None or set(self.means.values()) != {highest}:
             return None
         return self._label("add harder questions: every setting has the highest possible score on every question")

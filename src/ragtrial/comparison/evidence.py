@@ -11,7 +11,13 @@ import numpy as np
 from ragtrial.comparison.comparison_parts import Caution, ComparisonPart, Verdict
 from ragtrial.comparison.number_text import rounded
 from ragtrial.comparison.statistics.clusters import LEAST_CLUSTERS, Places
-from ragtrial.comparison.statistics.estimates import detectable_difference, finite, highest_mean, level_of, queries_for
+from ragtrial.comparison.statistics.estimates import (
+    detectable_difference,
+    finite,
+    level_of,
+    limits_of_mean,
+    queries_for,
+)
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference, queries_for_skewness
 from ragtrial.errors import counted, listed
 from ragtrial.records import ReportWarning
@@ -153,11 +159,11 @@ def could_be_labelled(more: int, n: int) -> bool:
 
 def too_wide(margin: float, metric: str) -> str:
     """The error text if ``margin`` exceeds the range of ``metric``; empty otherwise, or if the range is unknown."""
-    highest = highest_mean(metric)
-    if highest is None or margin < highest:
+    lowest, highest = limits_of_mean(metric)
+    if highest is None or margin < highest - lowest:
         return ""
-    near = f" Did you mean {margin / 100:g}?" if highest == 1 and margin < 100 else ""
-    return f"{metric} lies between 0 and {highest:g}; a margin of {margin:g} says nothing.{near}"
+    near = f" Did you mean {margin / 100:g}?" if highest - lowest == 1 and margin < 100 else ""
+    return f"{metric} lies between {lowest:g} and {highest:g}; a margin of {margin:g} says nothing.{near}"
 
 
 def cautions_of(parts: Sequence[ComparisonPart], baseline: str | None) -> Iterator[ReportWarning]:

@@ -285,16 +285,23 @@ def _gate(text: str, subject: Subject) -> Gate:
         limit = math.nan
     if not math.isfinite(limit):
         raise GateError(f"{number!r} is not a number.")
-    quantity = match["quantity"].lower()
+    setting, quantity = match["setting"] and match["setting"].strip(), match["quantity"].lower()
     if quantity not in COSTS:
         try:
-            quantity = known_metric(match["quantity"], subject.metrics)
+            setting, name = _with_module(setting, match["quantity"], subject.metrics)
+            quantity = known_metric(name, subject.metrics)
         except MetricError as error:
             near = did_you_mean(quantity, COSTS)
             raise GateError(f"there is no {quantity!r}.{near}" if near else str(error)) from error
     relation = match["bound"] or ("not within" if match["margin"] else "worse than")
-    setting = match["setting"] and match["setting"].strip()
     return Gate(text, setting, quantity, cast("Relation", relation), limit)
+
+
+def _with_module(setting: str | None, quantity: str, metrics: Sequence[str]) -> tuple[str | None, str]:
+    """The setting and the metric of a gate; the module of a function is before a colon, too."""
+    before, _, module = (setting or "").rpartition(":")
+    function = f"{module.strip()}:{quantity}"
+    return (before.strip() or None, function) if function in metrics else (setting, quantity)
 
 
 def _faults(gate: Gate, subject: Subject) -> Iterator[str]:
@@ -306,9 +313,9 @@ def _faults(gate: Gate, subject: Subject) -> Iterator[str]:
         yield from _baseline_faults(gate, subject)
     elif gate.quantity not in COSTS:
         definition = parse_metric(gate.quantity).definition
-        highest = math.inf if definition.highest is None else definition.highest
-        if not 0 <= gate.limit <= highest:
-            yield f"{gate.quantity} lies between 0 and {highest:g}; a limit of {gate.limit:g} says nothing."
+        lowest, highest = definition.lowest, math.inf if definition.highest is None else definition.highest
+        if not lowest <= gate.limit <= highest:
+            yield f"{gate.quantity} lies between {lowest:g} and {highest:g}; a limit of {gate.limit:g} says nothing."
 
 
 def _baseline_faults(gate: Gate, subject: Subject) -> Iterator[str]:

@@ -112,6 +112,8 @@ class JudgedRankings:
 
         Raises ReportError as ``hits`` does, and for labels without a quote under unit: span.
         """
+        if metric.is_function:
+            raise ReportError(f"{metric} is a function, which is called only where a config names it.")
         blocks = [cases[start : start + _BLOCK] for start in range(0, len(cases), _BLOCK)]
         return np.concatenate([np.zeros(0), *(self._scores(setting, metric, block) for block in blocks)])
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import get_args
 
+from ragtrial.components.user_functions import FunctionReference
 from ragtrial.config.models import ExperimentConfig, FamilyOptions, scored
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.config.sweep import PlacedFault
-from ragtrial.config.variants import all_configs
+from ragtrial.config.variants import all_configs, follow
 from ragtrial.errors import MetricError
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from ragtrial.evaluation.metrics.base import Family, LabelKind
@@ -20,11 +22,20 @@ _STANDARD_CUTOFFS = {"order_unaware": (1, 3, 5, 10), "order_aware": (10,), "grad
 
 
 @dataclass(frozen=True)
+class PlacedFunction(FunctionReference):
+    """A function that is a metric, and the place in the config that names it."""
+
+    where: KeyPath = ()
+
+
+@dataclass(frozen=True)
 class MetricChoice:
     """The metrics of a run, in the order of the families, and the primary metric."""
 
     metrics: tuple[Metric, ...]
     primary: Metric
+    functions: Mapping[str, PlacedFunction] = field(default_factory=dict)
+    """The functions of the user among the metrics, by name."""
 
     def at_depth(self, depth: int | None) -> MetricChoice:
         """The same metrics, each cut at ``depth`` alone: for rankings that end elsewhere.
@@ -58,7 +69,7 @@ def choose_metrics(config: ExperimentConfig, labels: Iterable[Query] = ()) -> tu
         kinds |= {"forbidden"} if any(label.relevance < 0 for label in query.relevant_docs) else set()
     depth, unit = depth_of(config), config.evaluators.unit
     faults, too_deep = list[PlacedFault](), list[PlacedFault]()
-    chosen: list[Metric] = []
+    chosen, places = list[Metric](), dict[str, KeyPath]()
     for family in get_args(Family):
         options: FamilyOptions = getattr(config.evaluators, family)
         where: KeyPath = ("evaluators", family)
@@ -66,9 +77,9 @@ def choose_metrics(config: ExperimentConfig, labels: Iterable[Query] = ()) -> tu
         too_deep += [((*where, "k", index), f"{k},") for index, k in enumerate(options.k or ()) if k > depth]
         if options.k is None:
             cutoffs = cutoffs or [depth]
-        for name, one in METRICS.members():
-            if one.family == family and one.standard and one.has_unit(unit) and one.labels in {None, *kinds}:
-                chosen += [parse_metric(name).at(k) for k in (cutoffs if one.cut != "none" else [None])]
+        for name, known in METRICS.registered():
+            if known.family == family and known.standard and known.has_unit(unit) and known.labels in {None, *kinds}:
+                chosen += [parse_metric(name).at(k) for k in (cutoffs if known.cut != "none" else [None])]
         for index, text in enumerate(options.metrics):
             place: KeyPath = (*where, "metrics", index)
             metric = _parsed(text, unit, depth, place, faults, too_deep)
@@ -77,16 +88,24 @@ def choose_metrics(config: ExperimentConfig, labels: Iterable[Query] = ()) -> tu
                 faults.append((place, f"{dotted(place)} is {metric}, which is {right}; list it in evaluators.{right}."))
             elif metric:
                 chosen.append(metric)
+                places[metric.name] = place
     named = config.evaluators.primary_metric
     primary = _parsed(named, unit, depth, ("evaluators", "primary_metric"), faults, too_deep) if named else None
     primary = primary or parse_metric("ndcg").at(min(10, depth))
+    places.setdefault(primary.name, ("evaluators", "primary_metric"))
     if too_deep:  # one fault for all
         place, what = too_deep[0]
         by = ", ".join(dict.fromkeys(repr(name) for top_k, name in _depths(config) if top_k == depth))
         others = f" (and {len(too_deep) - 1} more)" if len(too_deep) > 1 else ""
         message = f"{dotted(place)} is {what} above the top_k of {depth} of {by}{others}; only that many are kept."
         faults.insert(0, (place, f"{message} Lower k, or raise every retriever's top_k."))
-    return MetricChoice(_sorted([*chosen, primary]), primary), faults
+    functions = {name: _function(config, name, place) for name, place in places.items() if ":" in name}
+    return MetricChoice(_sorted([*chosen, primary]), primary, functions), faults
+
+
+def _function(config: ExperimentConfig, name: str, where: KeyPath) -> PlacedFunction:
+    """The function that is named at a place of ``config``, and may be in a file beside the file that has the name."""
+    return PlacedFunction(name, getattr(follow(config.content.value, where), "folder", Path.cwd()), where)
 
 
 def _parsed(
@@ -112,10 +131,11 @@ def _parsed(
 
 def _sorted(metrics: list[Metric]) -> tuple[Metric, ...]:
     """By family and name as they are registered, then by cutoff; each once."""
-    place = {name: index for index, name in enumerate(METRICS.names())}
+    order = {name: index for index, (name, _) in enumerate(METRICS.registered())}
     families = list(get_args(Family))
 
     def key(metric: Metric) -> tuple[int, int, str, int]:
-        return families.index(metric.definition.family), place[metric.name], str(metric.at(None)), metric.k or 0
+        family, last = families.index(metric.definition.family), len(order)
+        return family, order.get(metric.name, last), str(metric.at(None)), metric.k or 0
 
     return tuple(sorted(dict.fromkeys(metrics), key=key))

@@ -58,7 +58,8 @@ class FamilyOptions(Options):
     and 10 for order_unaware, 10 for order_aware, 5 and 10 for graded)."""
 
     metrics: list[MetricText] = Field(default=[])
-    """More metrics of the family, like `rbp(p=0.8)@10`; without a cutoff they are cut at top_k."""
+    """More metrics of the family, like `rbp(p=0.8)@10`, and under `graded` functions of yours, like
+    `my_metrics:reward(high=5)@10`; without a cutoff they are cut at top_k."""
 
 
 class EvaluatorOptions(Options):

@@ -335,6 +335,11 @@ class SettingFaults:
                     placed = setting.config.fault_at(_place(setting, message), message)
                     faults.setdefault(message, (placed, {}))[1][setting.entry] = None
 
+    def add(self, fault: Fault) -> None:
+        """Keep a fault that is of no setting: something that is named does not exist."""
+        self._kinds.add(ModelNotFoundError)
+        self._wrong.setdefault(str(fault), (fault, {}))
+
     def __bool__(self) -> bool:
         return bool(self._wrong)
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
 from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.components.user_functions import FunctionReference
 from ragtrial.components.vector_checks import health_warnings
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
@@ -19,6 +21,7 @@ from ragtrial.config.settings import Setting, too_long_warnings, uncovered_warni
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import counted
+from ragtrial.evaluation.evaluators import code_of
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import Metric
 from ragtrial.evaluation.metrics.base import DEFINED_FOR
@@ -32,6 +35,7 @@ from ragtrial.records import PromptQueries, Query, ReportWarning, Span, Unit
 from ragtrial.report import schema
 from ragtrial.report.model import LABEL_TEXT, SCHEMA_VERSION, Report, environment, label_text, new_run_id, part_file
 
+_NO_FUNCTIONS: Mapping[str, FunctionReference] = MappingProxyType({})
 _MANY_CHUNKS = 0.1  # a few passages are a chunk by chance
 _ROWS_AT_ONCE = 256
 _TIED = 0.001
@@ -78,7 +82,7 @@ def build_report(
         relevance_threshold=options.relevance_threshold,
         clusters=options.clusters,
         primary_metric=primary,
-        metrics={str(metric): metric_part(metric, options) for metric in metrics.metrics},
+        metrics={str(metric): metric_part(metric, options, metrics.functions) for metric in metrics.metrics},
         prompt=labels.prompt,
         queries=queries,
         settings=[setting.to_part(separations.get(setting.name)) for setting in scored],
@@ -88,15 +92,18 @@ def build_report(
     )
 
 
-def metric_part(metric: Metric, options: EvaluatorOptions) -> schema.MetricPart:
-    """The meaning of a metric, and the queries in its mean."""
+def metric_part(
+    metric: Metric, options: EvaluatorOptions, functions: Mapping[str, FunctionReference] = _NO_FUNCTIONS
+) -> schema.MetricPart:
+    """The meaning of a metric, and the queries in its mean; of a function also a hash of its code."""
     definition, unit, threshold = metric.definition, options.unit, options.relevance_threshold
     needs = DEFINED_FOR[definition.needs].replace("document", "document" if unit == "document" else "passage")
     if options.no_relevant == "zero" and definition.needs != "order":
         needs = "all queries"
     known = f" (relevant: grade {threshold} and above)" if definition.needs in ("relevant", "order") else ""
+    code = f" (code {code_of(functions[metric.name])})" if metric.is_function else ""
     return schema.MetricPart(
-        formula=definition.spans if unit == "span" else definition.formula,
+        formula=(definition.spans if unit == "span" else definition.formula) + code,
         family=definition.family,
         counted=needs + known,
         source=definition.source,

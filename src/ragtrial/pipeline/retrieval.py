@@ -195,11 +195,11 @@ def _without(rankings: Rankings, document: Codes, own: Codes) -> Rankings:
     return Rankings(np.where(is_own, PADDING, rankings.codes), np.where(is_own, np.nan, rankings.scores))
 
 
-def found_texts(ranked: Ranked, library: Library) -> list[FoundText]:
-    """The hits of the first question, with their texts."""
+def found_texts(ranked: Ranked, library: Library, row: int = 0) -> list[FoundText]:
+    """The hits of the question at ``row``, with their texts."""
     chunks, hits = ranked.candidates.units, []
-    scores = ranked.rankings.scores[0].tolist()
-    for rank, (unit, score) in enumerate(zip(ranked.units[0].tolist(), scores, strict=True), 1):
+    scores = ranked.rankings.scores[row].tolist()
+    for rank, (unit, score) in enumerate(zip(ranked.units[row].tolist(), scores, strict=True), 1):
         if unit != PADDING:
             title, span = library.titles[int(chunks.document[unit])], chunks.span(unit)
             where = (chunks.document_id(unit), title, span.start, span.end)

@@ -25,6 +25,7 @@ from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset, own_docu
 from ragtrial.dataset.documents import unsupported_files
 from ragtrial.dataset.resolution import ResolvedLabels, resolve
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed, without_secrets
+from ragtrial.evaluation.evaluators import code_of
 from ragtrial.evaluation.spans import whole_warnings
 from ragtrial.pipeline.corpus import Corpus, Graph
 from ragtrial.pipeline.results import Results
@@ -268,6 +269,11 @@ class Run:
     def setting_faults(self) -> SettingFaults:
         """Missing models, functions and files of the settings and their parts, found without loading a model."""
         faults, corpus = SettingFaults(), self.corpus  # a missing file of labels is no fault of the settings
+        for function in choose_metrics(self.config)[0].functions.values():
+            try:
+                code_of(function)
+            except ModelNotFoundError as error:
+                faults.add(self.config.fault_at(function.where, str(error)))
         for setting in self.used:
             with faults.of(setting):
                 corpus.prepare(setting)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,13 +22,13 @@ from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import LabelsError
 from ragtrial.evaluation.bounds import tie_range, ties_that_matter
 from ragtrial.evaluation.context_sizes import ContextSizes
-from ragtrial.evaluation.evaluators import Evaluation, evaluate
+from ragtrial.evaluation.evaluators import Evaluation, HitsOfQuery, QueryHits, evaluate
 from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, Scores, grade_codes, grade_spans
 from ragtrial.evaluation.separation import top_scores
 from ragtrial.evaluation.spans import Overlaps, SpanLabels, span_labels
 from ragtrial.pipeline.measurement_stages import audit
 from ragtrial.pipeline.results import SettingResult
-from ragtrial.pipeline.retrieval import Ranked
+from ragtrial.pipeline.retrieval import Ranked, found_texts
 from ragtrial.rankings import PADDING, Bools, Rankings, collapse, from_rows
 from ragtrial.records import Hit, Query
 from ragtrial.report import schema
@@ -134,13 +134,15 @@ class Scorer:
     def score(self, result: SettingResult) -> ScoredSetting:
         """Score the ``result`` of a run."""
         ranked, top_k = result.ranked, result.setting.retriever.top_k
-        skipped = ranked.candidates.skipped
-        judged = self.judge(ranked.rankings, _spans(ranked), result.sizes, skipped, top_k, is_whole=result.are_all)
+        skipped, hits = ranked.candidates.skipped, partial(found_texts, ranked, self.library)
+        spans, is_whole = _spans(ranked), result.are_all
+        judged = self.judge(ranked.rankings, spans, result.sizes, skipped, top_k, hits, is_whole=is_whole)
         part = None
         if result.audited:
             exact = result.audited.exact
-            graded = self.grade(exact.rankings, _spans(exact), top_k, is_whole=result.are_all)
-            part = audit(result.setting, ranked, result.audited, judged.evaluations, self.evaluate(graded, skipped))
+            graded = self.grade(exact.rankings, _spans(exact), top_k, is_whole=is_whole)
+            of_exact = self.evaluate(graded, skipped, partial(found_texts, exact, self.library))
+            part = audit(result.setting, ranked, result.audited, judged.evaluations, of_exact)
         lengths = judged.graded.lengths
         return ScoredSetting(
             name=result.setting.name,
@@ -165,15 +167,16 @@ class Scorer:
         sizes: ContextSizes,
         skipped: Bools,
         top_k: int,
+        hits: HitsOfQuery,
         *,
         is_whole: bool,
     ) -> Judged:
         """Grade and evaluate ``rankings`` of ``chunks``, or without these of documents, by position in the library.
 
-        ``is_whole`` says whether ``chunks`` are all chunks of the setting.
+        ``hits`` are the same rankings for functions. ``is_whole`` says if ``chunks`` are all chunks of the setting.
         """
         graded = self.grade(rankings, chunks, top_k, is_whole=is_whole)
-        evaluations = self.evaluate(graded, skipped)
+        evaluations = self.evaluate(graded, skipped, hits)
         tied = tied_means(rankings, graded, evaluations[str(self.metrics.primary)])
         return Judged(graded, evaluations, self._within_budget(graded, sizes, skipped), tied)
 
@@ -205,8 +208,9 @@ class Scorer:
             return grade_codes(rankings.cut(top_k), labels.judgments, labels.codes, top_k, options.relevance_threshold)
         return grade_chunks(rankings, chunks, self.span_labels, top_k, options, is_whole=is_whole)
 
-    def evaluate(self, graded: GradedRankings, skipped: Bools | None = None) -> dict[str, Evaluation]:
-        return evaluated(graded, self.metrics, self.options, skipped)
+    def evaluate(self, graded: GradedRankings, skipped: Bools, hits: HitsOfQuery) -> dict[str, Evaluation]:
+        given = QueryHits(self.metrics.functions, self.queries, hits)
+        return evaluated(graded, self.metrics, self.options, skipped, given)
 
 
 def _spans(ranked: Ranked) -> ChunkSpans | None:
@@ -216,13 +220,17 @@ def _spans(ranked: Ranked) -> ChunkSpans | None:
 
 
 def evaluated(
-    graded: GradedRankings, metrics: MetricChoice, options: EvaluatorOptions, skipped: Bools | None = None
+    graded: GradedRankings,
+    metrics: MetricChoice,
+    options: EvaluatorOptions,
+    skipped: Bools | None = None,
+    hits: QueryHits | None = None,
 ) -> dict[str, Evaluation]:
-    """The evaluations by the metric's name.
+    """The evaluations by the metric's name; functions of the user get ``hits``.
 
     A query that could not be answered, marked in ``skipped`` (queries,), counts in no mean: 0 would be a lie.
     """
-    evaluations = evaluate(metrics.metrics, graded, options.no_relevant)
+    evaluations = evaluate(metrics.metrics, graded, options.no_relevant, hits)
     if skipped is None or not skipped.any():
         return evaluations
     return {name: replace(values, counted=values.counted & ~skipped) for name, values in evaluations.items()}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from ragtrial.config import ExperimentConfig, load_config
 from ragtrial.config.load import check, config_as_written
-from ragtrial.config.metric_choice import MetricChoice, choose_metrics
+from ragtrial.config.metric_choice import MetricChoice, PlacedFunction, choose_metrics
 from ragtrial.config.settings import Setting, settings_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
@@ -35,7 +35,7 @@ from ragtrial.pipeline.reporting import build_report, grades_row
 from ragtrial.pipeline.scored_setting import KNOWN, ScoredSetting, Scorer, context_parts
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, from_rows
-from ragtrial.records import PromptQueries, ReportWarning
+from ragtrial.records import FoundText, PromptQueries, ReportWarning
 from ragtrial.report.model import PARTS, Report, write_report
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import QueryColumns, SettingPart
@@ -85,12 +85,14 @@ def rescore(
         )
     if config_file is None and labels is not None and Path(labels).suffix in (".yaml", ".yml"):
         config_file = labels
-    config = _config(report, overrides, metrics, None if config_file is None else load_config(config_file))
+    named = None if config_file is None else load_config(config_file)
+    config = _config(report, overrides, metrics, named)
     chosen = choose_labels(report, labels)
     choice, faults = choose_metrics(config, chosen.labels.queries)
     if faults:
         raise ConfigError(*(config.fault_at(where, message) for where, message in faults))
     check(config)
+    choice = replace(choice, functions=_functions(choice, metrics, named))
     notes = list(chosen.warnings)
     rescoring = _Rescoring(report, config, choice, chosen, config_file, progress or Silent(), notes)
     scored = rescoring.scored()
@@ -129,6 +131,24 @@ def _config(
             raise
         message = "its variables are not read unless a config is named that has them: --config CONFIG."
         raise ConfigError(*error.faults, Fault(f"the config of run {report.run_id}", message=message)) from error
+
+
+def _functions(
+    choice: MetricChoice, metrics: str | None, named: ExperimentConfig | None
+) -> Mapping[str, PlacedFunction]:
+    """The functions to call: those that the ``named`` config has, or that were typed as ``metrics``, found from here.
+
+    A report names none that is imported. Raises InputError for functions that only the report names.
+    """
+    known = dict(choose_metrics(named)[0].functions) if named else {}
+    typed = {metric.name for metric in map(parse_metric, spellings(metrics or ""))}
+    known |= {name: PlacedFunction(name, Path.cwd()) for name in choice.functions if name in typed - known.keys()}
+    if unknown := choice.functions.keys() - known.keys():
+        raise InputError(
+            f"the report has functions as metrics ({listed(sorted(unknown))}), and none is imported because a report "
+            "names it. Name the config that has them, --config CONFIG, or the metrics to score by, --metrics."
+        )
+    return known
 
 
 def _write(parent: Report, report: Report, scored: Sequence[ScoredSetting], target: str | Path | None) -> Report:
@@ -244,6 +264,8 @@ class _Rescoring:
         scorer, by_span = Scorer(options, self.metrics, labels.queries, library), options.unit == "span"
         if by_span:
             self.warnings += whole_warnings(scorer.span_labels)
+        names = {name for stored in self.stored for name in stored.names}
+        texts = self.report.texts(names if self.metrics.functions else ())
         scored = []
         for stored in self.stored:
             name, whole = stored.part.name, self._all_chunks(stored) if by_span else None
@@ -256,7 +278,7 @@ class _Rescoring:
             if options.budget is not None and stored.sizes.tokens is None:
                 message = f"{name}: the run counted no tokens, so there are no scores within the budget."
                 self.warnings.append(ReportWarning("budget-not-known", message))
-            scored.append(stored.scored(scorer, library, whole))
+            scored.append(stored.scored(scorer, library, whole, texts))
         return scored
 
     def _all_chunks(self, stored: StoredSetting) -> Chunks | None:
@@ -329,7 +351,17 @@ class StoredSetting:
         characters, known = (np.append(sizes, 0)[self.ranked.codes] for sizes in (end - start, tokens))
         return context_sizes(characters, known if (tokens >= 0).all() else None)
 
-    def scored(self, scorer: Scorer, library: Library, whole: Chunks | None) -> ScoredSetting:
+    def hits(self, texts: Mapping[str, Row], row: int) -> list[FoundText]:
+        """The hits of the query at ``row``, with those of the ``texts`` by chunk that are known."""
+        hits, scores = [], self.ranked.scores[row].tolist()
+        for rank, (code, score) in enumerate(zip(self.ranked.codes[row].tolist(), scores, strict=True), 1):
+            if code != PADDING:
+                text, (start, end, _) = texts.get(self.names[code], {}), self.columns[code].tolist()
+                known, title = None if math.isnan(score) else score, text.get("title", "")
+                hits.append(FoundText(rank, self.docs[code], title, start, end, known, text.get("text")))
+        return hits
+
+    def scored(self, scorer: Scorer, library: Library, whole: Chunks | None, texts: Mapping[str, Row]) -> ScoredSetting:
         """The setting with its scores by other labels. ``whole`` are all of its chunks, if known.
 
         The loss of an index is unknown, since its exact rankings are not stored.
@@ -337,7 +369,8 @@ class StoredSetting:
         part, top_k = self.part, self.top_k
         skipped = np.array(self.per_query.skipped, dtype=np.bool_)
         rankings, spans = self._scored_rankings(library, whole, by_span=scorer.options.unit == "span")
-        judged = scorer.judge(rankings, spans, self.sizes, skipped, top_k, is_whole=whole is not None)
+        hits, is_whole = partial(self.hits, texts), whole is not None
+        judged = scorer.judge(rankings, spans, self.sizes, skipped, top_k, hits, is_whole=is_whole)
         measured = {context.k: context for context in part.context} if self.is_all else {}
         audit = part.audit and part.audit.model_copy(update={"lost": dict.fromkeys(judged.evaluations)})
         return ScoredSetting(

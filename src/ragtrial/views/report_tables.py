@@ -9,6 +9,7 @@ from typing import Any
 from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import METRICS, parse_metric
+from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.table import (
@@ -202,7 +203,7 @@ def metric_table(report: Report, settings: Sequence[SettingPart]) -> Table:
 
 def named_metrics(report: Report, text: str) -> list[str]:
     """The metrics of ``report`` that a list like ``ndcg@10,MRR@10`` names. Raises ReportError, MetricError."""
-    names = [str(parse_metric(part)) for part in text.split(",") if part.strip()]
+    names = [str(parse_metric(part)) for part in spellings(text)]
     if not names:
         raise ReportError(f"{text!r} names no metric. Run {report.run_id} has: {', '.join(report.metrics)}.")
     for name in names:
@@ -245,7 +246,7 @@ def usual_metrics(report: Report) -> list[str]:
     """
     cutoff = parse_metric(report.primary_metric).k or 0
     names = [report.primary_metric]
-    columns = {name: metric.columns[report.unit] for name, metric in METRICS.members() if report.unit in metric.columns}
+    columns = {name: own.columns[report.unit] for name, own in METRICS.registered() if report.unit in own.columns}
     for usual in sorted(columns, key=columns.__getitem__):
         same = [name for name in report.metrics if parse_metric(name).name == usual]
         same.sort(key=lambda name: abs((parse_metric(name).k or 0) - cutoff))

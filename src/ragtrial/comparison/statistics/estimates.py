@@ -66,16 +66,17 @@ def interval_of(mean: float, error: float, skewness: float, n: int, level: float
 
 def within(interval: tuple[float, float], metric: str) -> tuple[float, float]:
     """The part of ``interval`` that a mean of ``metric`` can lie in."""
-    highest = highest_mean(metric)
-    return max(interval[0], 0.0), interval[1] if highest is None else min(interval[1], highest)
+    lowest, highest = limits_of_mean(metric)
+    return max(interval[0], lowest), interval[1] if highest is None else min(interval[1], highest)
 
 
-def highest_mean(metric: str) -> float | None:
-    """The highest mean that ``metric`` can have; the lowest is 0. None where there is no highest, or it is unknown."""
+def limits_of_mean(metric: str) -> tuple[float, float | None]:
+    """The lowest and the highest mean that ``metric`` can have; None if there is no highest, or if it is unknown."""
     try:
-        return parse_metric(metric).definition.highest
+        definition = parse_metric(metric).definition
     except MetricError:  # of another version, or a plug-in
-        return None
+        return 0.0, None
+    return definition.lowest, definition.highest
 
 
 @dataclass(frozen=True)

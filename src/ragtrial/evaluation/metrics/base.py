@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -134,9 +135,9 @@ class Definition:
 
     ``needs`` states for which queries it is defined: queries with a relevant document, with a judged gain above 0, with
     relevant documents whose labels are an order, or with a grade below 0. ``cut`` states if it has a cutoff.
-    ``highest`` is its maximum for any query, None if that depends on the query. ``better`` is the direction, which
-    sorting, verdicts and gates follow. If ``gains``, a gain may be given for each grade. ``aliases`` are other names
-    for the same number.
+    ``highest`` is its maximum for any query, None if that depends on the query; ``lowest`` is its minimum. ``better``
+    is the direction, which sorting, verdicts and gates follow. If ``gains``, a gain may be given for each grade.
+    ``aliases`` are other names for the same number.
 
     ``spans`` is the formula if passages are found in chunks, empty if the metric is not defined for that; ``documents``
     is true if it is defined for documents. ``of_chunks`` metrics describe the chunks, independently of rankings.
@@ -167,6 +168,7 @@ class Definition:
     parameters: Mapping[str, MetricParameter] = field(default_factory=dict)
     cut: Cut = "required"
     highest: float | None = 1.0
+    lowest: float = 0.0
     better: Direction = "higher"
     gains: bool = False
     spans: str = ""
@@ -208,7 +210,7 @@ class Definition:
         return defined & graded.judgments.ordered if self.needs == "order" else defined
 
 
-METRICS: Registry[Definition] = Registry("metric")
+METRICS: Registry[Definition] = Registry("metric", "ragtrial.evaluation.metrics", Definition, in_order=True)
 
 
 def metric(
@@ -239,6 +241,34 @@ def metric(
         return method
 
     return register
+
+
+_ANY = MetricParameter(0.0, low=-1e100, high=1e100, closed=True)
+_OF_FUNCTIONS = {
+    "better": MetricParameter("higher", choices=("higher", "lower")), "low": _ANY, "high": replace(_ANY, default=1.0)
+}  # fmt: skip
+
+
+@lru_cache
+def function_definition(name: str, better: Direction = "higher", low: float = 0.0, high: float = 1.0) -> Definition:
+    """The definition of a metric that is the function ``name``, like ``my_metrics:reward``; nothing is imported.
+
+    It is given by name, direction and range alone, so a report by any function can be read.
+    """
+
+    def compute(_formulas: Formulas, _k: int, **_given: Value) -> Scores:
+        raise MetricError(
+            f"{name} is a function, which needs the hits themselves: only a run, `rescore` and RetrievalEvaluator "
+            "compute it."
+        )
+
+    formula = f"the value of {name} for the first k hits"
+    return Definition(
+        name, "graded", "gain", formula, "a function of the user", compute, parameters=_OF_FUNCTIONS, lowest=low,
+        highest=high, better=better, spans=formula, divides_by_k=True, gain="up to the function",
+        denominator="up to the function",
+        edges=("called as function(query, hits, k): the labelled query, and its first k hits with texts and grades",),
+    )  # fmt: skip
 
 
 class Formulas:
@@ -282,8 +312,13 @@ class Metric:
         object.__setattr__(self, "gains", other)
 
     @property
+    def is_function(self) -> bool:
+        """True for a function of the user, whose name is ``package.module:function``."""
+        return ":" in self.name
+
+    @property
     def definition(self) -> Definition:
-        return METRICS[self.name]
+        return function_definition(self.name, **dict(self.parameters)) if self.is_function else METRICS[self.name]
 
     def at(self, k: int | None) -> Metric:
         """The same metric, cut at ``k``."""
@@ -370,6 +405,8 @@ def _plain(gain: float) -> str:
 
 def shown(value: Value) -> str:
     """A parameter's value as it is in a spelling."""
+    if isinstance(value, float):
+        return _plain(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -36,7 +36,7 @@ def card(metric: Metric) -> dict[str, Any]:
         "over_passages": _cut(metric, definition.spans) if definition.spans and definition.documents else None,
         "gain": _gain(metric),
         "denominator": _cut(metric, definition.denominator),
-        "range": ("0 or more" if definition.highest is None else f"0 to {definition.highest:g}")
+        "range": ("0 or more" if definition.highest is None else f"{definition.lowest:g} to {definition.highest:g}")
         + ("; lower is better" if definition.better == "lower" else ""),
         "relevant": f"from {threshold} on" if "rel" in definition.parameters else None,
         "defined_for": DEFINED_FOR[definition.needs],

@@ -7,7 +7,15 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from ragtrial.errors import Fault, MetricError, did_you_mean, listed
-from ragtrial.evaluation.metrics.base import METRICS, Alias, Definition, Metric, MetricParameter, Value
+from ragtrial.evaluation.metrics.base import (
+    METRICS,
+    Alias,
+    Definition,
+    Metric,
+    MetricParameter,
+    Value,
+    function_definition,
+)
 
 _GAIN = MetricParameter(None, 0, 1e100, closed=True)
 """The gain after a grade, as in ndcg(1=3,2=9)@10."""
@@ -20,7 +28,8 @@ _SPELLING = re.compile(
     (?: (?P<other_between> _at_ | _cut[_.] | [._] ) (?P<other_number> [0-9]*\.?[0-9]+ )
       | \. (?P<other_inside> [a-z0-9]+ = [^()@]* ) )       # rbp.p=0.9
     |
-    (?P<name> [a-z0-9] [a-z0-9_-]*? ) \s* (?: \( (?P<inside> [^()]* ) \) )? \s*      # rbp(p=0.8)@10
+    (?P<name> [a-z0-9] [a-z0-9_-]*? | [a-z_] [a-z0-9_.]* : [a-z_] [a-z0-9_]* ) \s*     # rbp, my_metrics:reward
+    (?: \( (?P<inside> [^()]* ) \) )? \s*                 # rbp(p=0.8)
     (?: (?P<between> @ ) \s* (?P<number> [^@\s]+ ) )?
     """,
     re.VERBOSE | re.IGNORECASE | re.ASCII,
@@ -54,6 +63,8 @@ def parse_metric(text: str) -> Metric:
     )
     definition, alias = _meant(name, text)
     given, gains = _inside(definition, inside or "", text)
+    if ":" in name and given.get("low", 0.0) >= given.get("high", 1.0):  # type: ignore[operator]  # numbers
+        raise MetricError(f"{text!r}: low must be below high (0 to 1 unless others are given).")
     k = None
     if number and between == "." and "p" in definition.parameters:
         raise MetricError(f"{text!r} may mean p or k; write {definition.name}(p=0.8), or {definition.name}@10.")
@@ -85,6 +96,8 @@ def parse_metrics(metrics: str | Sequence[str | Metric], *, trec: bool = False) 
                 metric = one if isinstance(one, Metric) else parse_metric(_OF_TREC_EVAL.get(one, one) if trec else one)
                 metric.check_cut()
                 metric.check_unit("document")
+                if metric.is_function:
+                    metric.compute(None)  # an error
                 made[metric] = None
             except MetricError as error:
                 faults += error.faults
@@ -101,11 +114,16 @@ def spellings(text: str) -> Iterator[str]:
 
 
 def _meant(name: str, text: str) -> tuple[Definition, Alias]:
+    if ":" in name:
+        return function_definition(name), Alias(name)
     folded = name.lower().replace("-", "_")
     if folded in _ELSEWHERE_ONLY:
         raise MetricError(f"{text!r} is the name of another number: {_ELSEWHERE_ONLY[folded]}.")
-    known = {name: (definition, Alias(name)) for name, definition in METRICS.members()}
-    known |= {alias.name: (definition, alias) for _, definition in METRICS.members() for alias in definition.aliases}
+    own = dict(METRICS.registered())
+    known = {name: (definition, Alias(name)) for name, definition in own.items()}
+    known |= {alias.name: (definition, alias) for definition in own.values() for alias in definition.aliases}
+    if folded not in known and (plug_in := METRICS.find(folded)) is not None:
+        return plug_in, Alias(folded)
     if folded not in known:
         near = did_you_mean(folded, known)
         raise MetricError(f"{text!r}: there is no metric {name!r}.{near} Known: {listed(sorted(METRICS.names()), 40)}.")
