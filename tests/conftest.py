@@ -102,6 +102,14 @@ def folder_of(item: pytest.Item) -> str:
     return item.path.relative_to(TESTS).parts[0]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _loaded_libraries_are_never_garbage() -> Iterator[None]:
+    """A command that collects garbage need not look through PyTorch, which an earlier file has loaded."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The project's top folder."""
