@@ -72,10 +72,11 @@ class SharedQueries(Part):
     """How many count for at least one setting."""
 
     failed: list[SharedQuery]
-    """No setting has a value above 0: documents, labels or questions are at fault, or all settings alike. None where
-    lower values are better."""
+    """No setting has a value above 0: documents, labels or questions are at fault, or all settings alike."""
 
-    failed_count: int
+    failed_count: int | None
+    """None where lower values are better: then no value says that a setting fails."""
+
     equal: list[SharedQuery]
     """All settings have the same value, and do not fail; empty if there is only one setting."""
 
@@ -124,7 +125,8 @@ def shared_queries(inputs: ComparisonInput) -> SharedQueries:
     counted = says.any(axis=0)
     lowest = np.where(says, values, np.inf).min(axis=0, initial=np.inf)
     highest = np.where(says, values, -np.inf).max(axis=0, initial=-np.inf)
-    fails = counted & (highest <= 0) & (inputs.sign(inputs.primary) > 0)
+    can_fail = inputs.sign(inputs.primary) > 0
+    fails = counted & (highest <= 0) & can_fail
     apart = unrounded(highest - lowest, np.abs(highest) + np.abs(lowest))
     failed, equal = (
         [
@@ -138,7 +140,7 @@ def shared_queries(inputs: ComparisonInput) -> SharedQueries:
         settings=len(inputs.settings),
         queries=int(counted.sum()),
         failed=failed,
-        failed_count=len(failed),
+        failed_count=len(failed) if can_fail else None,
         equal=equal,
         equal_count=len(equal),
     )

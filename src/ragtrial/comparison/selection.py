@@ -80,7 +80,7 @@ def select_winner(
         sentence = "no query counts for all settings: nothing to choose by"
         return SelectionPart(metric=metric, n=n, seed=seed, sentence=sentence)
     winner = int(_best(values.mean(axis=1)[None])[0].argmax())
-    name, mean = names[winner], sign * float(values[winner].mean())
+    name, mean = names[winner], float(scores[winner, ~np.isnan(scores).any(axis=0)].mean())
     of_clusters = linearised(sign * scores, clusters)
     units = of_clusters.shape[1]
     if settings < 2 or units < LEAST_QUERIES:

@@ -28,7 +28,7 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
     query = rankings[0].query
     lines = [f"query {name}: {query.text}" if query.text else f"query {name}"]
     for label in query.relevant_docs:
-        group = f"  (group: {label.group})" if label.group else ""
+        group = f"  (group: {' '.join(label.group.split())})" if label.group else ""
         lines += [f"  label: grade {label.relevance}  {label.doc}{group}"] if label.relevance else []
     for ranking in rankings:
         value = ranking.evaluations[report.primary_metric]

@@ -81,6 +81,15 @@ def test_what_all_settings_fail_and_what_none_separates_is_listed(scored: Report
     ]  # fmt: skip
 
 
+def test_no_query_fails_where_lower_values_are_better(tmp_path: Path) -> None:
+    labels = {"q": {"a": 1, "n": -1}, "clean": {"a": 1, "n": -1}}
+    runs = {name: {"q": "n a", "clean": "a"} for name in ("one", "two")}
+    report = scored_report(tmp_path, labels, runs, "--metrics", "forbidden@2")
+    shared = shared_queries(inputs(report))
+    assert (shared.failed, shared.failed_count) == ([], None)
+    assert shared_lines(shared) == ["Queries on which all settings score the same: 2", "  1.000  q", "  0.000  clean"]
+
+
 REASONS = {
     "ap@3": "ap@3 is no sum over documents.",
     "rr@3": "rr@3 is no sum over documents.",

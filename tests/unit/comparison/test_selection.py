@@ -154,6 +154,11 @@ def test_the_sentence_has_both_scores_and_how_often_the_winner_is_chosen() -> No
     )
 
 
+def test_a_mean_of_zero_has_no_sign_where_lower_values_are_better() -> None:
+    part = select_winner(np.array([[0.0] * 12, [1.0] * 12]), ["one", "two"], "forbidden@5", sign=-1)
+    assert part.sentence.startswith("one scored 0.000 on the questions used to pick it; expect about 0.000 on")
+
+
 def test_the_sentence_says_where_a_setting_lacks_queries_that_count_for_others() -> None:
     low = np.linspace(0, 0.5, 12)
     part = winner_of(contest_between({"low": [None, *low], "high": [1.0, *(low + 0.1)]}))

@@ -176,6 +176,14 @@ def test_a_run_with_such_a_metric_is_an_error_before_anything_is_embedded(tmp_pa
     assert made.embedded() == []
 
 
+def test_a_group_is_on_the_line_of_its_label_whatever_its_name(tmp_path: Path, capsys: Capture) -> None:
+    labels = [{"doc": "oven.txt", "group": "two\nlines"}]
+    experiment = write_experiment(tmp_path, queries=[{"id": "q", "text": "?", "relevant_docs": labels}])
+    report = run_experiment(experiment.config())
+    shown = ragtrial(capsys, "show", report.folder, "--query", "q").out
+    assert "  label: grade 1  oven.txt  (group: two lines)\n" in shown
+
+
 def test_the_order_of_equal_scores_has_no_known_range_and_matters_where_several_are_judged() -> None:
     one = graded("AB", [("A", 1, "g"), ("B", 1, "g")])
     tied = replace(one, ties=np.array([[1, 2], [1, 2]], dtype=np.int32))

@@ -141,6 +141,13 @@ def test_answers_with_one_group_are_alternatives(convert: Conversions) -> None:
     assert [one.get("group") for one in convert.rows(order)[0]["relevant_docs"]] == [None, None]
 
 
+def test_a_row_of_what_must_not_be_found_is_in_no_group(convert: Conversions) -> None:
+    rows = [{"question": "?", "document": "hub/reset.md", "relevance": -1, "group": "g"}]
+    assert convert.faults(rows) == [
+        ":1:74: [0].group is in a row with a grade below 0; what must not be found is in no group."
+    ]
+
+
 # LlamaIndex
 
 

@@ -123,13 +123,16 @@ def questions_of_rows(content: Content, model: type[Row] = Row, under: str | Non
         texts = _texts(content, where, row)
         content.unused.update(dict.fromkeys(row.columns.keys() - texts.keys()))
         column = "" if row.passages or row.groups else next((name for name in _PASSAGES if name in texts), "")
+        answers_of_row = list(_labels(where, row, texts, column))
+        if any(answer.group and answer.relevance < 0 for answer in answers_of_row):
+            content.fault((*where, "group"), "is in a row with a grade below 0; what must not be found is in no group.")
         known = questions.get((row.id, row.question), ImportedQuestion(where, row.id, row.question))
         more = dict(known.more or {})
         answers = list(more.get("answers", ()))
         answers += [text for name in (*_ANSWERS, *_IN_OTHER_WORDS) if name != column for text in texts.get(name, ())]
         questions[row.id, row.question] = replace(
             known,
-            answers=(*known.answers, *_labels(where, row, texts, column)),
+            answers=(*known.answers, *answers_of_row),
             tags=tuple(dict.fromkeys((*known.tags, *row.all_tags))),
             more={"cluster": row.cluster or more.get("cluster"), "answers": list(dict.fromkeys(answers))},
         )

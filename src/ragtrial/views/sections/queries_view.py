@@ -67,10 +67,15 @@ def differences_table(differences: QueryDifferences, most: int | None = MOST_SHO
 
 def shared_lines(shared: SharedQueries, most: int = 5) -> list[str]:
     """The queries that all settings fail, and the queries on which all are equal, up to ``most`` of each by name."""
-    lines = [f"Queries that fail with all settings ({shared.metric}): {shared.failed_count:,} of {shared.queries:,}"]
+    lines, more = [], ""
+    if shared.failed_count is not None:
+        lines = [
+            f"Queries that fail with all settings ({shared.metric}): {shared.failed_count:,} of {shared.queries:,}"
+        ]
+        more = " more"
     lines += [f"  {query.id}  {_short(query.text)}".rstrip() for query in shared.failed[:most]]
     if shared.settings > 1:
-        lines.append(f"Queries on which all settings score the same: {shared.equal_count:,} more")
+        lines.append(f"Queries on which all settings score the same: {shared.equal_count:,}{more}")
         lines += [
             f"  {number(query.value, 3)}  {query.id}  {_short(query.text)}".rstrip() for query in shared.equal[:most]
         ]
