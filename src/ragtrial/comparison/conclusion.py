@@ -219,13 +219,13 @@ class _Conclusion:
             yield f"  {group.label:<{width}}  {listed(group.settings, MOST_NAMED)}{group.detail}{ending}"
 
     def counts(self, names: Sequence[str]) -> str:
-        """How often the first of ``names`` finds an answer, and in brackets the next setting and the last."""
+        """How often ``names``, the first settings, find an answer, and in brackets the next setting and the last."""
         if self.found is None:
             return ""
         counts, finds = self.found.by_setting, "it finds" if len(names) == 1 else "they find"
         others = self.ranked([name for name in counts if name not in names])
         rivals = ", ".join(f"{name} {counts[name]:,}" for name in dict.fromkeys([*others[:1], *others[-1:]]))
-        return f": {finds} {_answers(self.found, names[0])}" + (f" ({rivals})" if rivals else "")
+        return f": {finds} {_answers(self.found, names)}" + (f" ({rivals})" if rivals else "")
 
     def verdict_lines(self) -> list[VerdictLinePart]:
         """The settings of each verdict; those whose verdict holds with the current labels only are apart."""
@@ -290,7 +290,7 @@ class _Conclusion:
         labels = " with the current labels" if name in self.unclear else ""
         counts = ""
         if self.found is not None:
-            counts = f"; it finds {_answers(self.found, name)} (before: {self.found.by_setting[part.baseline]:,})"
+            counts = f"; it finds {_answers(self.found, [name])} (before: {self.found.by_setting[part.baseline]:,})"
         change = f"{part.metric} {before} to {after}{self.difference(part)}"
         return f"{self.called(name)}: {verdict}{labels}, {change}{counts}"
 
@@ -384,9 +384,11 @@ class _Conclusion:
         return NextStepPart(action=f"{verb} {taken}: {reason}", command=self.commands.show("--costs"))
 
 
-def _answers(found: FoundPart, name: str) -> str:
-    questions = counted(found.questions, "question")
-    return f"an answer in the first {found.k} for {found.by_setting[name]:,} of {questions}"
+def _answers(found: FoundPart, names: Sequence[str]) -> str:
+    """How many answers the settings find; a range where settings of one score differ in that."""
+    counts = sorted({found.by_setting[name] for name in names})
+    answers = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
+    return f"an answer in the first {found.k} for {answers} of {counted(found.questions, 'question')}"
 
 
 def _cheapest(inputs: ComparisonInput, names: Sequence[str]) -> tuple[str, str] | None:

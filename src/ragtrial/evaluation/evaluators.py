@@ -127,8 +127,9 @@ def function_scores(metric: Metric, given: QueryHits, graded: GradedRankings, co
             raise RunError(" ".join(message.split())) from error
         values[row] = float(value) if isinstance(value, Real) else np.nan
         if not low <= values[row] <= high:
+            returned = str(value) if isinstance(value, Real) else repr(value)
             raise RunError(
-                f"{name} returned {str(value)[:60]} for query {query.id!r}; it must be a number from {low:g} to "
+                f"{name} returned {returned[:60]} for query {query.id!r}; it must be a number from {low:g} to "
                 f"{high:g}. Another range is written like {name}(low=-1,high=5)@{k}."
             )
     return values

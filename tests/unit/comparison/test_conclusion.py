@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from golden_screens import GoldenScreen
+from ragtrial import compare
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.comparison.evidence import MOST_LABELLED, MOST_TIMES
 from ragtrial.views.comparison_tables import comparison_text
+from scored_runs import scored_report
 from situations import SITUATIONS, Situation
 
 
@@ -64,3 +67,13 @@ def test_cheaper_is_advised_only_of_settings_that_are_no_worse(comparisons: list
     assert len(advised) >= 4
     for made in advised:
         assert not made.verdicts.keys() & {"inconclusive", "too few differences"}
+
+
+def test_settings_of_one_score_may_find_different_numbers_of_answers(tmp_path: Path) -> None:
+    labels = {f"q{number}": {"right": 1, "wrong": -1} for number in range(12)}
+    runs = {"one": dict.fromkeys(labels, "right"), "two": {**dict.fromkeys(labels, "right"), "q0": "other"}}
+    report = scored_report(tmp_path, labels, runs, "--metrics", "hit_rate@2,forbidden@2")
+    headline = compare(report, metric="forbidden@2").conclusion.sentences[0]
+    assert (
+        "one and two, identical, forbidden@2 0.000: they find an answer in the first 2 for 11 to 12 of 12" in headline
+    )

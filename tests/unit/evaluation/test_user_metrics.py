@@ -114,7 +114,7 @@ def test_a_report_names_no_function_that_is_imported(
          "like mine:wrong(low=-1,high=5)@3."),
         ("1.5", "returned 1.5 for query 'keep'; it must be a number from 0 to 1."),
         ("None", "returned None for query 'keep'; it must be a number"),
-        ("'much'", "returned much for query 'keep'; it must be a number"),
+        ("'much'", "returned 'much' for query 'keep'; it must be a number"),
         ("1 / 0", "raised ZeroDivisionError for query 'keep': division by zero"),
     ],
 )  # fmt: skip
