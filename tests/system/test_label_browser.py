@@ -244,6 +244,41 @@ def test_axe_finds_nothing(browser: Browser, page: LabelPage, scheme: str) -> No
         assert violations(seen.page) == []
 
 
+def test_another_place_of_a_known_answer_is_chosen_by_key_or_mouse(browser: Browser, tmp_path: Path) -> None:
+    labels = {"queries": [
+        {"id": "q1", "text": "thirty days to return an item", "relevant_docs": [
+            {"doc": "returns.md", "quote": "thirty days", "group": "a"},
+            {"doc": "returns.md", "quote": "any item", "group": HOSTILE[:80]}]},
+        {"id": "q2", "text": "which batteries are covered", "relevant_docs": [{"doc": "warranty.md"}]},
+    ]}  # fmt: skip
+    worklist = write_work(tmp_path, whole_documents()[1:4])
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
+    with served(worklist) as page, opened(browser, page, bypass_csp=True) as seen:
+        first, second = (seen.page.locator("#group-list button").nth(number) for number in (0, 1))
+        expect(first).to_contain_text("returns.md: thirty days")
+        assert violations(seen.page) == []
+        for pressed in ([True, False], [False, True], [False, False], [True, False]):
+            seen.press("g")
+            for button, is_pressed in zip((first, second), pressed, strict=True):
+                expect(button).to_have_attribute("aria-pressed", str(is_pressed).lower())
+        assert violations(seen.page) == []
+        seen.answer("1", "2 of 3 · 1 graded")
+        second.click()
+        expect(second).to_have_attribute("aria-pressed", "true")
+        seen.answer("1", "3 of 3 · 2 graded")
+        expect(seen.page.locator("#groups")).to_be_hidden()
+        expect(seen.page.locator("#group-key")).to_be_hidden()
+        seen.press("g")
+        assert seen.page.evaluate("window.hacked") is None
+        seen.page.get_by_role("button", name="Finish").click()
+        seen.show("2 judgments written")
+    rows = json.loads((tmp_path / "prompt_queries.json").read_text(encoding="utf-8"))["queries"]
+    assert rows[0]["relevant_docs"][2:] == [
+        {"doc": "warranty.md", "relevance": 1, "group": "a"},
+        {"doc": "shipping.txt", "relevance": 1, "group": HOSTILE[:80]},
+    ]
+
+
 def test_drafted_questions_are_kept_edited_and_dropped_on_the_page(browser: Browser, tmp_path: Path) -> None:
     text = f"Parcels take two days to arrive. {HOSTILE[:150]}"
     small_experiment(tmp_path, documents={"returns.md": "x", "warranty.md": "x", "shipping.txt": text})

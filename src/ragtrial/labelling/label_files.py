@@ -48,7 +48,7 @@ class Grade:
     """The relevance of a document, or a passage of it, to a query.
 
     ``doc``, ``quote``, ``start`` and ``end`` identify the judgment as labels spell it: an existing judgment with the
-    same four is changed.
+    same four is changed. It keeps its group, or gets ``group`` if it has none.
     """
 
     query: str
@@ -58,6 +58,7 @@ class Grade:
     start: int | None = None
     end: int | None = None
     text_hash: str | None = None
+    group: str | None = None
 
     @classmethod
     def of(cls, query: str, label: Mapping[str, Any]) -> Grade:
@@ -72,7 +73,7 @@ class Grade:
 
     def as_label(self) -> dict[str, Any]:
         """The label as a file has it, its keys in the order in which they are described."""
-        keys = ("doc", "relevance", *_PLACE, "text_hash")
+        keys = ("doc", "relevance", *_PLACE, "text_hash", "group")
         return {key: value for key in keys if (value := getattr(self, key)) is not None}
 
 
@@ -363,9 +364,12 @@ def _graded(labels: list[dict[str, Any]], change: Grade) -> list[Done]:
         return [Done(change, None, change.as_label())]
     done = []
     for label in same:
+        before = dict(label)
         if label.get("relevance", 1) != change.relevance:
-            before = dict(label)
             label["relevance"] = change.relevance
+        if change.group is not None and label.get("group") is None:
+            label["group"] = change.group
+        if label != before:
             done.append(Done(change, before, dict(label)))
     return done
 

@@ -300,6 +300,57 @@ def test_quotes_judge_what_they_overlap_and_where_documents_are_scored_all_of_it
     assert [one.after["start"] for one in done] == [cut[0] for number, cut in enumerate(cuts) if number not in judged]
 
 
+GROUPED = {"queries": [
+    {"id": "q1", "text": "thirty days to return an item", "relevant_docs": [
+        {"doc": "returns.md", "relevance": 2, "quote": "within thirty days", "group": 7}]},
+    {"id": "q2", "text": "which batteries are covered", "relevant_docs": [{"doc": "warranty.md"}]},
+]}  # fmt: skip
+
+
+def test_another_place_of_a_known_answer_is_written_with_its_group(tmp_path: Path) -> None:
+    worklist = write_work(tmp_path)
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(GROUPED))
+    with Session(worklist, who="ada") as session:
+        assert session.groups == {}, "the text is the known answer itself, which must not be told"
+        session.grade(2)
+        assert session.groups == {"7": ["returns.md: within thirty days"]}
+        with pytest.raises(InputError, match="this question have no group 'x' to choose"):
+            session.choose_group("x")
+        session.choose_group("7")
+        session.choose_group(None)
+        assert session.answers.pending.group is None
+        session.choose_group("7")
+        session.undo()
+        assert (session.answers.current, session.answers.pending.group) == (1, None)
+        session.choose_group("7")
+    with Session(worklist, who="ada") as session:  # the choice is kept
+        session.grade(1)
+        session.choose_group("7")
+        session.grade(0)  # which answers nothing
+        assert session.groups == {}, "no label of this question has a group"
+        session.save()
+    added = [{"doc": "warranty.md", "relevance": 1, "group": "7"}, {"doc": "shipping.txt", "relevance": 0}]
+    assert labels_of(tmp_path)["queries"][0]["relevant_docs"] == [*GROUPED["queries"][0]["relevant_docs"], *added]
+    with Session(worklist, who="ada") as session:
+        assert (agreement_of(session).n, session.overtaken) == (1, set()), "none of these is somebody else's"
+
+
+def test_a_passage_in_several_documents_is_no_named_group(tmp_path: Path) -> None:
+    labels = {"queries": [{"id": "q1", "text": "thirty days to return an item", "relevant_docs": [
+        {"doc": "Twice told.", "group": "a"}, {"doc": "Also twice."}]}]}  # fmt: skip
+    twice = "Twice told. Also twice."
+    small_experiment(tmp_path, documents={"returns.md": twice, "warranty.md": twice, "shipping.txt": "Parcels."},
+                     config=CONFIG.replace("queries:", "match: content, queries:"))  # fmt: skip
+    worklist = write_work(tmp_path, [item("Parcels.", start=None)], form="content")
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(labels))
+    with Session(worklist) as session:
+        assert session.groups == {"a": ["returns.md: Twice told.", "warranty.md: Twice told."]}
+        session.choose_group("a")
+        session.grade(1)
+        session.save()
+    assert labels_of(tmp_path)["queries"][0]["relevant_docs"][2] == {"doc": "Parcels.", "relevance": 1, "group": "a"}
+
+
 def test_an_item_that_several_labels_judge_has_the_highest_of_their_grades(tmp_path: Path) -> None:
     text = "# Returns\n\nReturn any item within thirty days.\n"
     quotes = [{"doc": "returns.md", "quote": words, "relevance": grade}

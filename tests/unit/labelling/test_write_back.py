@@ -155,6 +155,19 @@ def test_the_history_says_who_when_and_what_was_before(file: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_label_keeps_its_group_or_gets_one_if_it_has_none(file: Path) -> None:
+    file.write_text(LABELS.replace('"doc": "old.md"', '"doc": "old.md", "group": 3'), encoding="utf-8")
+    grades = [Grade("7", "old.md", 2), Grade("7", "old.md", 2, group="x"), Grade("7", "new.md", 1, group="3")]
+    written(file, *grades, Grade("7", "returns.md", 3, quote="within 30 days", group="3"))
+    assert row(file, "7")["relevant_docs"] == [
+        {"doc": "returns.md", "relevance": 3, "quote": "within 30 days", "group": "3"},
+        {"doc": "old.md", "group": 3, "relevance": 2},
+        {"doc": "new.md", "relevance": 1, "group": "3"},
+    ]
+    actions = [json.loads(line)["action"] for line in history_file(file).read_text(encoding="utf-8").splitlines()]
+    assert actions == ["change", "add", "change"]
+
+
 def test_what_changes_nothing_writes_nothing(file: Path) -> None:
     before = file.stat().st_mtime_ns
     written(file, Grade("7", "returns.md", 3, quote="within 30 days"))

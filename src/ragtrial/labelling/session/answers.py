@@ -26,10 +26,11 @@ Index = Annotated[int, Field(ge=0)]
 class ItemAnswer(Options):
     """A line of the file: the answer to an item, or the items that a save has ``written`` into the labels.
 
-    An answer has a ``grade`` or is ``skipped``; neither while only a passage or question was named. ``quote`` is the
-    part of the item's text that answers, ``at`` its first character in that text if it is known. ``question`` replaces
-    the question of a draft. ``earlier`` is the grade in the labels when the answer was given. ``reviewed`` is False for
-    a draft that was kept unseen.
+    An answer has a ``grade`` or is ``skipped``; neither while only a passage, group or question was named. ``quote`` is
+    the part of the item's text that answers, ``at`` its first character in that text if it is known. ``group`` is the
+    group of labels that the text belongs to, as another place of the same answer. ``question`` replaces the question of
+    a draft. ``earlier`` is the grade in the labels when the answer was given. ``reviewed`` is False for a draft that
+    was kept unseen.
     """
 
     when: str = ""
@@ -39,6 +40,7 @@ class ItemAnswer(Options):
     skipped: bool = False
     quote: str | None = None
     at: Index | None = None
+    group: str | None = None
     question: str | None = None
     earlier: Index | None = None
     reviewed: bool = True
@@ -105,18 +107,21 @@ class SessionAnswers:
 
     @property
     def pending(self) -> ItemAnswer:
-        """The passage and the question that were named for the current item."""
+        """The passage, the group and the question that were named for the current item."""
         current = self.current
         return self._answers.get(-1 if current is None else current, ItemAnswer(item=current))
 
     @property
     def can_undo(self) -> bool:
-        return (self.pending.quote, self.pending.question) != (None, None) or bool(self._undoable)
+        pending = self.pending
+        return (pending.quote, pending.group, pending.question) != (None, None, None) or bool(self._undoable)
 
     def undo(self) -> None:
-        """Take back the named passage, or question, or else the last unsaved answer."""
+        """Take back the named group, passage, or question, or else the last unsaved answer."""
         pending = self.pending
-        if pending.quote is not None:
+        if pending.group is not None:
+            self.keep(pending.model_copy(update={"group": None}))
+        elif pending.quote is not None:
             self.keep(pending.model_copy(update={"quote": None, "at": None}))
         elif pending.question is not None:
             self.keep(ItemAnswer(item=pending.item))

@@ -175,6 +175,8 @@ class LabelPage(ThreadingHTTPServer):
             "who": session.who,
             "labels": session.file.name,
             "passage": quote and {"text": quote, "at": at},
+            "groups": [{"name": name, "places": places} for name, places in session.groups.items()],
+            "group": answers.pending.group,
             "is_review": session.worklist.is_drafted,
             "item": {**shown, "question": session.question} if item else None,
         }
@@ -206,6 +208,7 @@ _ACTIONS: Mapping[str, Callable[[Session, Mapping[str, Any]], Sequence[str] | bo
     "skip": lambda session, _: session.skip(),
     "undo": lambda session, _: session.undo(),
     "quote": _quote,
+    "group": lambda session, body: session.choose_group(_sent(body, "group", str) or None),
     "save": _save,
     "finish": _finish,
 }

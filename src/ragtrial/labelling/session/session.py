@@ -63,7 +63,7 @@ class Session:
         self.answers = SessionAnswers(kept, _fingerprint(self.worklist), len(self.worklist.items))
         try:
             self._labels = self._with_kept(lambda: self._store(labels, progress or Silent()))
-            self._earlier = self._with_kept(self._judged_by_others)
+            self._others, self._earlier = self._with_kept(self._judged_by_others)
         except BaseException:
             self.answers.close()
             raise
@@ -133,6 +133,24 @@ class Session:
         return (None, None) if self.item is None else _passage(self.item, self.answers.pending)
 
     @property
+    def groups(self) -> dict[str, list[str]]:
+        """The labels of the current question in named groups: each group's documents, and passages if they are known.
+
+        Labels that judge the current text are left out, and so are the session's own: nothing says whether the text is
+        judged already.
+        """
+        item, groups = self.item, dict[str, list[str]]()
+        if item is None:
+            return groups
+        written = next((query.relevant_docs for query in self._labels.labels.queries if query.id == item.query), ())
+        names = {label.group for label in written}  # passages in several documents become groups without a name
+        for label in self._others.get(item.query, ()):
+            if label.group is not None and label.group in names and not self._speaks_of(label, item):
+                place = label.doc if label.quote is None else f"{label.doc}: {label.quote}"
+                groups.setdefault(label.group, []).append(place)
+        return groups
+
+    @property
     def overtaken(self) -> set[int]:
         """The items that another person judged between the answer and its save; that judgment stays."""
         given = self.answers.given
@@ -150,7 +168,8 @@ class Session:
             raise InputError(f"the grade {grade} is not among 0 to {self.highest}; --highest {grade} would allow it.")
         if self.worklist.form != "document" and not self.worklist.items[item].text.strip():
             raise InputError(NO_TEXT)
-        self._answer(grade=grade, who=self.who, earlier=self._earlier.get(item), reviewed=reviewed)
+        group = self.answers.pending.group if grade else None
+        self._answer(grade=grade, group=group, who=self.who, earlier=self._earlier.get(item), reviewed=reviewed)
 
     def _answer(self, **changed: object) -> None:
         self.answers.keep(self.answers.pending.model_copy(update=changed))
@@ -208,8 +227,19 @@ class Session:
             raise InputError(f"{GAP.strip()} stands for text that is not shown; name a passage on one side of it.")
         self._answer(quote=text, at=at)
 
+    def choose_group(self, name: str | None) -> None:
+        """Say that the current text is another place of the answer in the group ``name``, before its grade; None takes
+        that back.
+
+        Raises InputError for a group that ``groups`` does not have.
+        """
+        self._current()
+        if name is not None and name not in self.groups:
+            raise InputError(f"the labels of this question have no group {name!r} to choose; choose one that is shown.")
+        self._answer(group=name)
+
     def undo(self) -> bool:
-        """Take back the named passage or else the last unsaved answer; False if there is none."""
+        """Take back the chosen group, or the named passage, or else the last unsaved answer; False if there is none."""
         could = self.answers.can_undo
         self.answers.undo()
         return could
@@ -226,14 +256,14 @@ class Session:
             return []
         done, fresh = self._with_kept(lambda: self._merged(unsaved))
         self.answers.mark_saved(fresh)
-        self._earlier = self._judged_by_others()
+        self._others, self._earlier = self._judged_by_others()
         return [change for change in done if isinstance(change.change, Grade)]
 
     def _merged(self, unsaved: Sequence[int]) -> tuple[list[Done], list[int]]:
         """Write the unsaved answers that the labels lack; the changes, and these items."""
         self._labels.read()
         self._refuse_other_queries(self._labels)
-        judged_now = self._judged_by_others()
+        _, judged_now = self._judged_by_others()
         fresh = [item for item in unsaved if item not in judged_now]
         given = self.answers.given
         done: list[Done] = []
@@ -253,27 +283,33 @@ class Session:
             raise InputError("everything is answered; there is nothing to grade.")
         return self.answers.current
 
-    def _judged_by_others(self) -> dict[int, int]:
-        """The highest grade in the labels of each item, this session's own judgments apart."""
+    def _speaks_of(self, label: Judgment, item: TextToGrade) -> bool:
+        """True if a resolved label judges ``item``."""
+        by_content = self._labels.library is None and self.worklist.form == "content"
+        by_document = self.config is not None and self.config.evaluators.unit == "document"
+        return speaks_of(label, item, by_content=by_content, by_document=by_document)
+
+    def _judged_by_others(self) -> tuple[dict[str, tuple[Judgment, ...]], dict[int, int]]:
+        """The resolved labels of each query, and the highest grade there of each item; this session's own judgments
+        apart.
+        """
         own_items = [item for item, answer in sorted(self.answers.given.items())
                      if answer.earlier is None or item in self.answers.written]  # fmt: skip
         own = {(grade.query, _as_judgment(grade)) for grade in self._grades(own_items)}
         store = self._labels
         queries = tuple(
-            replace(query, relevant_docs=tuple(label for label in query.relevant_docs if (query.id, label) not in own))
+            replace(query, relevant_docs=tuple(label for label in query.relevant_docs
+                                               if (query.id, replace(label, group=None)) not in own))
             for query in store.labels.queries
-        )
+        )  # fmt: skip
         resolved = store.resolved(replace(store.labels, queries=queries))
         labels = {query.id: query.relevant_docs for query in resolved.queries}
-        by_content = store.library is None and self.worklist.form == "content"
-        by_document = self.config is not None and self.config.evaluators.unit == "document"
         earlier = {}
         for number, item in enumerate(self.worklist.items):
-            spoken = (label for label in labels.get(item.query, ())
-                      if speaks_of(label, item, by_content=by_content, by_document=by_document))  # fmt: skip
-            if grades := [label.relevance for label in spoken]:
+            grades = [label.relevance for label in labels.get(item.query, ()) if self._speaks_of(label, item)]
+            if grades:
                 earlier[number] = max(grades)
-        return earlier
+        return labels, earlier
 
     def _grades(self, items: Sequence[int]) -> list[Grade]:
         """The judgment of each of ``items``; only kept drafts with an answer have one."""
@@ -282,7 +318,8 @@ class Session:
             text, answer = self.worklist.items[item], self.answers.given[item]
             quote, at = _passage(text, answer)
             if text.draft is None or (answer.grade and quote):
-                grades.append(judged(self.worklist.form, text.query, text, answer.grade or 0, quote, at))
+                grade = judged(self.worklist.form, text.query, text, answer.grade or 0, quote, at)
+                grades.append(replace(grade, group=answer.group))
         return grades
 
     def _new_queries(self, items: Sequence[int]) -> list[label_files.NewQuery]:

@@ -73,6 +73,7 @@ function draw(notes) {
   for (const part of document.querySelectorAll(".grading")) part.hidden = isReview;
   edit(false);
   $("no-answer").hidden = !(isReview && item && !state.passage);
+  drawGroups();
   if (item) drawItem(item, highest);
 }
 
@@ -87,6 +88,25 @@ function drawItem(item, highest) {
   if ($("grades").children.length !== highest + 1) {
     $("grades").replaceChildren(...Array.from({ length: highest + 1 }, (_, grade) => gradeButton(grade)));
   }
+}
+
+// The labels of the question that are in groups: the text may be another place of one of these answers.
+function drawGroups() {
+  const { groups, group } = state;
+  $("groups").hidden = $("group-key").hidden = !groups.length;
+  $("group-list").replaceChildren(...groups.map(({ name, places }) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = shown([name, ...places].join("\n"));
+    button.setAttribute("aria-pressed", name === group);
+    button.addEventListener("click", () => act("group", { group: name === group ? "" : name }));
+    return button;
+  }));
+}
+
+function chooseNextGroup() {
+  const names = [...state.groups.map(({ name }) => name), ""];
+  act("group", { group: names[(names.indexOf(state.group || "") + 1) % names.length] });
 }
 
 function gradeButton(grade) {
@@ -190,6 +210,7 @@ document.addEventListener("keydown", (event) => {
   else if (key === " " && item && target.tagName !== "BUTTON") act("skip");
   else if (key === "u" && state.can_undo) act("undo");
   else if (key === "q" && item && state.can_quote) quote();
+  else if (key === "g" && item && state.groups.length) chooseNextGroup();
   else if (key === "t" && item) $("text").focus();
   else if (key === "s" && state.unsaved) act("save");
   else if (key === "f" && !item) act("finish");
