@@ -89,10 +89,9 @@ def test_bm25_without_the_model_that_counts_its_tokens_is_told_how_to_do_without
     config = small_experiment(tmp_path, config=CONFIG.replace(*cut).replace(*model).replace(
         "latency", "  words: {kind: bm25}\nlatency"))  # fmt: skip
     errors = [line for line in ragtrial(capsys, "run", config).err.splitlines() if line.startswith("error: ")]
-    words, dense = sorted(errors, key=lambda line: "'dense'" in line)
-    assert "setting 'words': the sizes of its chunks are counted in tokens of a model: the model 'nobody" in words
-    assert words.endswith("set chunker.tokenizer: words, or chunker.unit: characters with larger sizes.")
-    assert "To do without a model" not in dense
+    (error,) = errors
+    assert "settings 'dense', 'words': the model 'nobody" in error
+    assert error.endswith("set chunker.tokenizer: words, or chunker.unit: characters with larger sizes.")
     assert ragtrial(capsys, "run", config, "--setting", "words", "--set", "chunker.tokenizer=words").code == 0
 
 

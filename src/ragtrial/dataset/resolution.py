@@ -12,7 +12,17 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.locating import LOST, MATCH_KINDS, Locate, MatchKind, PassageQuery, how_alike, locate_all, nearest
 from ragtrial.dataset.texts import normalised, short, text_hash
 from ragtrial.errors import Fault, LabelsError, counted, did_you_mean, listed
-from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE, Judgment, PromptQueries, ReportWarning, Span
+from ragtrial.records import (
+    DRAFTED,
+    NOT_REVIEWED,
+    UNANSWERABLE,
+    Judgment,
+    PromptQueries,
+    Query,
+    ReportWarning,
+    Span,
+    highest_grades,
+)
 
 Match = Literal["id", "content"]
 _MOST_NEAREST = 5
@@ -349,3 +359,23 @@ def unlabelled_share(labels: PromptQueries, threshold: int = 1) -> ReportWarning
         for query in labels.queries
     )
     return ReportWarning("no-relevant", unlabelled_sentence(len(labels.queries), count)) if count else None
+
+
+def forbidden_warnings(queries: Sequence[Query]) -> list[ReportWarning]:
+    """A warning about passages below grade 0 in documents that the same query grades higher, for scores of documents.
+
+    A document counts by its highest grade, so forbidden@k cannot count these.
+    """
+    hidden = [
+        f"{doc!r} for query {query.id!r}"
+        for query in queries
+        for doc, highest in highest_grades((label.doc, label.relevance) for label in query.relevant_docs).items()
+        if highest >= 0 and any(label.relevance < 0 for label in query.relevant_docs if label.doc == doc)
+    ]
+    if not hidden:
+        return []
+    message = (
+        f"forbidden@k does not count passages below grade 0 of documents that have a higher grade, too: "
+        f"{listed(hidden, 3)}. Under `unit: span` it does."
+    )
+    return [ReportWarning("forbidden-not-counted", message)]

@@ -107,10 +107,10 @@ class Resources:
         try:
             tokenizer = self.embedder(setting.embedder).tokenizer
         except ModelNotFoundError as error:
-            if "embedder" in setting.retriever.reached_by:
-                raise
-            why = f"the sizes of its chunks are counted in tokens of a model: {error} To do without a model, set"
-            message = f"{why} chunker.tokenizer: words, or chunker.unit: characters with larger sizes."
+            message = (
+                f"{error} The sizes of the chunks are counted in its tokens; for retrievers without a model, set "
+                "chunker.tokenizer: words, or chunker.unit: characters with larger sizes."
+            )
             raise ModelNotFoundError(message, may_be_fetched=error.may_be_fetched) from None
         if tokenizer is None:
             raise ModelNotFoundError(

@@ -23,7 +23,7 @@ from ragtrial.config.settings import (
 )
 from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset, own_documents, with_own_documents
 from ragtrial.dataset.documents import unsupported_files
-from ragtrial.dataset.resolution import ResolvedLabels, resolve
+from ragtrial.dataset.resolution import ResolvedLabels, forbidden_warnings, resolve
 from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed, without_secrets
 from ragtrial.evaluation.evaluators import code_of
 from ragtrial.evaluation.spans import whole_warnings
@@ -222,7 +222,9 @@ class Run:
 
     def _label_warnings(self) -> list[ReportWarning]:
         by_span = self.config.evaluators.unit == "span"
-        return [*self.resolved.warnings, *(whole_warnings(self.scorer.span_labels) if by_span else [])]
+        queries = self.resolved.labels.queries
+        of_unit = whole_warnings(self.scorer.span_labels) if by_span else forbidden_warnings(queries)
+        return [*self.resolved.warnings, *of_unit]
 
     @property
     def files_left_out(self) -> list[ReportWarning]:

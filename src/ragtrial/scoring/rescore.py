@@ -19,7 +19,7 @@ from ragtrial.config.settings import Setting, settings_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.library import Library, NamedDocuments
-from ragtrial.dataset.resolution import resolve, unlabelled_share
+from ragtrial.dataset.resolution import forbidden_warnings, resolve, unlabelled_share
 from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import ConfigError, CorpusError, Fault, InputError, LabelsError, MetricError, ReportError, listed
 from ragtrial.evaluation.context_sizes import ContextSizes, context_sizes
@@ -262,8 +262,7 @@ class _Rescoring:
         """Each setting by the new labels and metrics."""
         options, library, labels = self.config.evaluators, self.library, self.labels
         scorer, by_span = Scorer(options, self.metrics, labels.queries, library), options.unit == "span"
-        if by_span:
-            self.warnings += whole_warnings(scorer.span_labels)
+        self.warnings += whole_warnings(scorer.span_labels) if by_span else forbidden_warnings(labels.queries)
         names = {name for stored in self.stored for name in stored.names}
         texts = self.report.texts(names if self.metrics.functions else ())
         scored = []

@@ -12,7 +12,7 @@ import pytest
 
 from corpora import library_of
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.resolution import Match, Resolution, resolve
+from ragtrial.dataset.resolution import Match, Resolution, forbidden_warnings, resolve
 from ragtrial.dataset.texts import text_hash
 from ragtrial.errors import LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span
@@ -386,3 +386,12 @@ def test_a_document_that_is_not_there_may_be_not_relevant(library: Library, matc
             "query 'q1' gives 'doc5' the grade -1, and it is not in the corpus; the label has no effect.",
         ),
     )
+
+
+def test_a_forbidden_passage_of_a_document_that_counts_is_told_where_documents_are_scored() -> None:
+    def query(*labels: tuple[str, int]) -> Query:
+        return Query("q", "?", tuple(Judgment(doc, grade, f"passage {n}") for n, (doc, grade) in enumerate(labels)))
+
+    assert forbidden_warnings([query(("a", 1), ("b", -1)), query(("a", -1), ("a", -2))]) == []
+    (warning,) = forbidden_warnings([query(("a", 1), ("b", -1), ("b", 0)), query(("a", 2), ("a", -1))])
+    assert "higher grade, too: 'b' for query 'q', 'a' for query 'q'. Under `unit: span` it does." in warning.message
