@@ -146,6 +146,11 @@ def expand_user(path: str) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises where there is no such user
 
 
+def from_here(path: str | Path) -> str:
+    """``path`` as it is named in the current folder, if that contains it; else as it is."""
+    return str(Path(path).relative_to(Path.cwd()) if Path(path).is_relative_to(Path.cwd()) else path)
+
+
 def _absolute(value: object) -> object:
     if not isinstance(value, str):
         return value

@@ -67,7 +67,7 @@ def test_every_column_is_explained(tmp_path: Path, capsys: Capture, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    "verdict", [*get_args(Verdict), "span", "document", "p", "ci", "judged", "mde", "n", "group", "cluster"]
+    "verdict", [*get_args(Verdict), "span", "document", "p", "ci", "judged", "mde", "n", "group", "cluster", "abstain"]
 )
 def test_the_words_of_a_verdict_are_explained(verdict: str, capsys: Capture) -> None:
     succeeded(capsys, "explain", verdict)

@@ -36,8 +36,7 @@ def test_graded_hits_become_a_new_query_with_judgments(tmp_path: Path, capsys: C
     arguments = ["search", "experiment.yaml", TEXT, "--grade", "1=3", "--grade", "3=0", "--tag", "new", "--who", "ada"]
     made = succeeded(capsys, *arguments)
     assert made.out.splitlines()[-1] == (
-        f"{tmp_path / 'prompt_queries.json'}: new query 'how-many-days-do-parcels-take', 2 judgments written; "
-        "it has 3 queries"
+        "prompt_queries.json: new query 'how-many-days-do-parcels-take', 2 judgments written; it has 3 queries"
     )
     assert labels() == [
         *LABELS["queries"],

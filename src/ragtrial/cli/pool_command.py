@@ -13,6 +13,7 @@ from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.errors import counted
 from ragtrial.labelling import label_target, pooling
 from ragtrial.labelling import worklist as worklists
+from ragtrial.options import from_here
 
 _BUDGET = 20
 
@@ -65,5 +66,5 @@ def command(
     content = {"wrote": [str(output)], **{name: getattr(worklist, name) for name in ("labels", "drawn", "metric")}}
     content |= {name: getattr(pool, name) for name in ("depth", "unjudged", "new", "repeated")}
     texts = f"{output}: {counted(len(worklist.items), 'text')} of {queries}, {pool.repeated:,} already judged"
-    lines = [texts, how, f"labels go to {worklist.labels}; next: {label}"]
+    lines = [texts, how, f"labels go to {from_here(worklist.labels)}; next: {label}"]
     return Answer({**content, "items": len(worklist.items)}, lines, inputs.warnings)

@@ -18,6 +18,7 @@ from ragtrial.cli.terminal import Answer, Line, RunListener, Terminal
 from ragtrial.comparison import comparing, comparison_input, comparison_parts
 from ragtrial.comparison.gates import Findings
 from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, RunError, counted
+from ragtrial.options import from_here
 from ragtrial.pipeline import run as runs
 from ragtrial.report import model
 from ragtrial.search import search_result, searched
@@ -114,10 +115,6 @@ def _write_page(
     return path
 
 
-def _from_here(folder: Path) -> Path:
-    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
-
-
 def _allow_open_files() -> None:
     """As many as the system lets: a sweep over hundreds of chunkings of many documents maps thousands of files."""
     try:
@@ -133,7 +130,7 @@ def _allow_open_files() -> None:
 
 def _search_blocks(width: int, report: model.Report, search: search_result.SearchResult) -> list[str | Table]:
     blocks = list(search_view.SEARCH.blocks(search, width, everything=False))
-    winner = ["", Line(f"winner: {_from_here(report.folder) / searched.WINNER}")] if search.winner else []
+    winner = ["", Line(f"winner: {from_here(report.folder / searched.WINNER)}")] if search.winner else []
     return [*blocks, *winner]
 
 
@@ -153,7 +150,7 @@ def _where(
     report: model.Report, page_file: Path | None, baseline: RunBaseline | None, *, is_compared: bool
 ) -> Iterator[Line]:
     """Where the details and the report are; commands find the newest report in results/ without its name."""
-    folder = _from_here(report.folder)
+    folder = Path(from_here(report.folder))
     named = "" if folder.parents[1] == Path("results") else f" {folder}"
     if is_compared:
         axes = " --axes" if report.config.get("sweep") else ""

@@ -20,6 +20,7 @@ from ragtrial.config.settings import chosen_settings, settings_of
 from ragtrial.dataset import locating
 from ragtrial.errors import InputError, RagtrialError, counted, listed
 from ragtrial.labelling import edits, label_files
+from ragtrial.options import from_here
 from ragtrial.records import FoundText
 from ragtrial.views import texts
 
@@ -83,7 +84,7 @@ def command(
     what = "query" if sheet.query else "new query"
     judgments = counted(sum(edit.action != "query" for edit in done), "judgment")
     total = "" if sheet.queries is None else f"; it has {counted(sheet.queries, 'query', 'queries')}"
-    written = Line(f"{sheet.store.text.file}: {what} {query!r}, {judgments} written{total}")
+    written = Line(f"{from_here(sheet.store.text.file)}: {what} {query!r}, {judgments} written{total}")
     return Answer(content, [*(texts.hit_text(hit, terminal.width) for hit in rows), "", written])
 
 

@@ -150,7 +150,8 @@ def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Com
     decisive = [part for part in parts if part.family == "primary"]
     procedure = _procedure_part(inputs, options, parts, len(decisive))
     drafts = drafted_share([query.tags for query in inputs.queries])
-    warnings = [*inputs.warnings, *(judge.warnings if judge else ()), *cautions_of(decisive, options.baseline)]
+    warnings = [*inputs.warnings, *(judge.warnings if judge else ())]
+    warnings += cautions_of(decisive, options.baseline, are_joined=inputs.are_joined_by_document)
     warnings += comparing.unnamed_clusters(decisive)
     warnings += [] if drafts is None else [drafts]
     return Comparison(

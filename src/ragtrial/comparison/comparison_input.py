@@ -131,8 +131,13 @@ class ComparisonInput:
     @cached_property
     def clusters(self) -> Places | None:
         """The number of each query's cluster, shape (queries,); None if each query stands alone."""
-        by_document = any(setting.report.clusters == "document" for setting in self.settings)
-        return clusters_of(self.queries, by_document=by_document, threshold=self.report.relevance_threshold)
+        threshold = self.report.relevance_threshold
+        return clusters_of(self.queries, by_document=self.are_joined_by_document, threshold=threshold)
+
+    @property
+    def are_joined_by_document(self) -> bool:
+        """True if questions with a common relevant document are one cluster."""
+        return any(setting.report.clusters == "document" for setting in self.settings)
 
     @property
     def names(self) -> tuple[str, ...]:

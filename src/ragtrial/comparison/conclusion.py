@@ -45,6 +45,9 @@ _ORDER: tuple[Verdict, ...] = (
 )  # fmt: skip
 """The order of the lines where the settings are compared with the top one; with a baseline the worse come last."""
 
+ALL_IDENTICAL = "All identical"
+"""The headline where all settings have the same score on every question."""
+
 SHOWN = "shown"
 """The label of the line about settings none of which is the highest."""
 
@@ -104,6 +107,7 @@ def conclude(
     unclear = [part.setting for part, depends in zip(claims, depend_on_unjudged(claims), strict=True) if depends]
     is_ranked = drawn.kind in ("best", "leading", "nothing shown", "one setting") and top is not None
     if drawn.kind == "nothing shown":
+        drawn = replace(drawn, are_all_identical=all(part.verdict == "identical" for part in parts))
         elsewhere = drawn.found_elsewhere(parts)
         drawn = replace(drawn, elsewhere=elsewhere, is_elsewhere_unclear=any(depend_on_unjudged(elsewhere)))
     drawn = replace(drawn, unclear=unclear, top=[str(top), *drawn.named("identical")] if is_ranked else [])
@@ -148,6 +152,9 @@ class _Conclusion:
     """If nothing is shown of the highest setting: the settings that another one is shown to be better than."""
 
     is_elsewhere_unclear: bool = False
+    are_all_identical: bool = False
+    """If no setting is shown to be better: no two of them differ on any question."""
+
     top: list[str] = field(default_factory=list)
 
     @property
@@ -207,10 +214,11 @@ class _Conclusion:
         mean = self.means[names[0]]
         score = "without a score" if mean is None else f"{mean:.{digits_of(self.scored)}f}"
         text = " and ".join(names) if len(names) == 2 else listed(names, MOST_NAMED)
-        text += ", identical" if len(names) > 1 else ""
+        text += ", identical" if len(names) > 1 and not self.are_all_identical else ""
         extreme = "highest" if self.sign > 0 else "lowest"
         shown = "the best" if self.elsewhere else "better"
         head = _HEADS.get(kind, f"No setting is shown to be {shown}; {extreme}: ")
+        head = f"{ALL_IDENTICAL}: " if self.are_all_identical else head
         yield f"{head}{text}, {self.inputs.primary} {score}{self.counts(names)}"
         groups = self.verdict_lines()
         width = max((len(group.label) for group in groups), default=0)

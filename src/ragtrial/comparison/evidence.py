@@ -166,10 +166,13 @@ def too_wide(margin: float, metric: str) -> str:
     return f"{metric} lies between {lowest:g} and {highest:g}; a margin of {margin:g} says nothing.{near}"
 
 
-def cautions_of(parts: Sequence[ComparisonPart], baseline: str | None) -> Iterator[ReportWarning]:
+def cautions_of(
+    parts: Sequence[ComparisonPart], baseline: str | None, *, are_joined: bool = False
+) -> Iterator[ReportWarning]:
     """Warnings about comparisons by the primary metric: skewed claims, and all pairs of many settings.
 
-    ``baseline`` is None if all pairs are compared.
+    ``baseline`` is None if all pairs are compared; ``are_joined`` says that questions with a common document are one
+    cluster.
     """
     claims = [part for part in parts if part.ci is not None and not part.ci[0] <= 0 <= part.ci[1]]
     skewed = [part for part in claims if part.caution == "skewed"]
@@ -182,10 +185,17 @@ def cautions_of(parts: Sequence[ComparisonPart], baseline: str | None) -> Iterat
         )
     clusters = max((part.clusters for part in parts if part.clusters is not None), default=LEAST_CLUSTERS)
     if clusters < LEAST_CLUSTERS:
+        advice = "Add questions of other clusters."
+        if are_joined:
+            advice = (
+                "evaluators.clusters: document joins questions that share documents, also through other questions. Add "
+                "questions about other documents; or leave the key out, and name clusters yourself (`cluster` of a "
+                "query in the labels)."
+            )
         yield ReportWarning.of_verdict(
             "few-clusters",
             f"the questions are in {counted(clusters, 'cluster')}, too few to know how much clusters vary: intervals "
-            f"are wide, and only {LEAST_DIFFERENCES} or more that differ have one. Add questions of other clusters.",
+            f"are wide, and only {LEAST_DIFFERENCES} or more that differ have one. {advice}",
         )
     queries = max((part.units for part in parts), default=0)
     if baseline is None and len(parts) >= MANY_PAIRS and queries <= FEW_QUERIES:

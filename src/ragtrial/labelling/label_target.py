@@ -17,6 +17,7 @@ from ragtrial.errors import ConfigError, Fault, InputError, LabelsError, listed
 from ragtrial.labelling.edits import form_of
 from ragtrial.labelling.label_files import Form, OverlayText
 from ragtrial.labelling.worklist import TextToGrade, Worklist, speaks_of
+from ragtrial.options import from_here
 from ragtrial.pipeline.resources import workspace_folder
 from ragtrial.records import PromptQueries
 from ragtrial.report.model import Report
@@ -68,12 +69,12 @@ def label_options(worklist: Worklist, file: Path) -> str:
     """The options that `ragtrial label` needs for ``worklist`` in ``file``; begins with a space."""
     folder, options = file.absolute().parent, ""
     if not _stays(Path(worklist.labels), folder):
-        options += f" --labels {shlex.quote(worklist.labels)}"
+        options += f" --labels {shlex.quote(from_here(worklist.labels))}"
     if worklist.config is not None:
         try:
             config_below(Path(worklist.config), folder, file)
         except InputError:
-            options += f" --config {shlex.quote(worklist.config)}"
+            options += f" --config {shlex.quote(from_here(worklist.config))}"
     return options
 
 

@@ -42,6 +42,7 @@ HEADLINES = {
     "leading": "The setting with the best mean, where some of the others are shown to be worse, and some are not.",
     "no setting is shown to be better": "No setting is shown to be worse than the one with the best mean: the order "
     "may be chance.",
+    "all identical": "All settings have the same score on every question.",
     "no ranking yet": "Fewer than 10 questions are scored: too few to compare settings.",
     "no setting is shown to be the best": "None is shown to be worse than the one with the best mean, but some are "
     "shown to be worse than another one: the line `shown`.",
@@ -136,6 +137,8 @@ VIEW_COLUMNS = {
 }
 """The columns of parts of a comparison, and of lists."""
 OTHERS = {
+    "abstain": "Not to answer a question, because the score of its first hit is below a threshold. The table "
+    "`abstaining` of `ragtrial show` has the best one, if there are enough unanswerable questions.",
     "span": "`evaluators: {unit: span}` scores the passages that labels quote, so chunk sizes can be compared.",
     "document": "`evaluators: {unit: document}` scores documents: the best chunk of a document counts for it.",
     "ci": "Confidence interval: the differences that are compatible with the data.",

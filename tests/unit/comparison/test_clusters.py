@@ -230,12 +230,22 @@ def test_questions_of_a_document_are_told_of_only_where_a_verdict_would_change()
     assert "and the verdict is inconclusive, not better. Set evaluators.clusters: document" in told.message
     for inputs in (alike(8, 0.9, gain=0.9), alike(8, 0.0), alike(8, 0.9, docs=12), alike(1, 0.0)):
         assert not [one for one in compared(inputs, "old").warnings if one.code == "clusters-not-named"]
-    named = alike(8, 0.9)
-    report = named.report.model_copy(update={"clusters": "document"})
-    settings = tuple(replace(setting, report=report) for setting in named.settings)
-    made = compared(replace(named, settings=settings), "old")
-    assert (made.comparisons[0].verdict, made.comparisons[0].clusters) == ("inconclusive", 30)
-    assert made.warnings == []
+    joined = compared(joined_by_document(alike(8, 0.9)), "old")
+    assert (joined.comparisons[0].verdict, joined.comparisons[0].clusters) == ("inconclusive", 30)
+    assert joined.warnings == []
+
+
+def joined_by_document(inputs: ComparisonInput) -> ComparisonInput:
+    report = inputs.report.model_copy(update={"clusters": "document"})
+    return replace(inputs, settings=tuple(replace(setting, report=report) for setting in inputs.settings))
+
+
+def test_of_few_clusters_by_document_the_advice_is_to_name_clusters() -> None:
+    advice = "leave the key out, and name clusters yourself (`cluster` of a query in the labels)."
+    named = repeated(scores_of(9, 0.1), 3)
+    for inputs, is_advised in ((joined_by_document(alike(8, 0.9, docs=12)), True), (named, False)):
+        (warning,) = [one for one in compared(inputs).warnings if one.code == "few-clusters"]
+        assert (advice in warning.message) == is_advised
 
 
 def test_labels_and_config_name_clusters_which_runs_and_rescored_reports_keep(tmp_path: Path) -> None:

@@ -310,7 +310,8 @@ def test_a_beir_folder_without_an_overlay_asks_for_one(tmp_path: Path, capsys: C
     assert ragtrial(capsys, "run", beir(tmp_path, overlay=""), "-q").code == 0
     said = refusal(capsys, "latest:one", "--config", "config.yaml")
     assert "a BEIR folder stays as it is. Put labels of your own into a file beside it: ragtrial pool " in said
-    assert ragtrial(capsys, "pool", "latest:one", "--labels", "own.tsv").code == 0
+    made = ragtrial(capsys, "pool", "latest:one", "--labels", "own.tsv")
+    assert "labels go to own.tsv; next: ragtrial label" in made.out
     assert read_worklist("worklist.json").labels == str(tmp_path / "own.tsv")
 
 

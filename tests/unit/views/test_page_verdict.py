@@ -20,21 +20,26 @@ from ragtrial.views.page.verdict import MOST_NAMED_ROWS, Axis, axis_over, verdic
 QUICK = Procedure(flips=500)
 
 
-def analysed(folder: Path, settings: int, baseline: str | None = None) -> tuple[ComparisonInput, Analysis]:
-    """Settings of which each is a little worse than the one before, on 30 questions."""
+def analysed(
+    folder: Path, settings: int, baseline: str | None = None, step: float = 0.01
+) -> tuple[ComparisonInput, Analysis]:
+    """Settings of which each is worse by about ``step`` than the one before, on 30 questions."""
     random = np.random.default_rng(0)
     hard = random.uniform(0.3, 0.7, 30)
-    values = {f"s{place:02}": list(hard - 0.01 * place + random.normal(0, 0.01, 30)) for place in range(settings)}
+    noise = random.normal(0, 0.01, (settings, 30)) * step / 0.01
+    values = {f"s{place:02}": list(hard - step * place + noise[place]) for place in range(settings)}
     report = write_folder(report_of(values, "ndcg@3"), folder / "report", {}, [], {})
     contest = input_of([report], ["ndcg@3"], baseline=baseline)
     return contest, analyse(contest, ComparisonOptions(baseline, procedure=QUICK))
 
 
-def test_lines_of_few_settings_are_those_of_the_terminal(tmp_path: Path) -> None:
-    _, analysis = analysed(tmp_path, 5)
+@pytest.mark.parametrize(("step", "badge"), [(0.01, "Best"), (0.0, "All identical")])
+def test_lines_of_few_settings_are_those_of_the_terminal(tmp_path: Path, step: float, badge: str) -> None:
+    _, analysis = analysed(tmp_path, 5, step=step)
     shown = verdict_of(analysis, None)
     terminal = [re.sub(r" {2,}", " ", line.strip()) for line in analysis.conclusion.sentences[1:-1]]
     assert [f"{label} {text}" for label, text in shown.lines] == terminal
+    assert shown.badge == badge
     assert f"{shown.badge}: {shown.headlines[0]}" == analysis.conclusion.sentences[0]
 
 

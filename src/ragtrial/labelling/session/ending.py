@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ragtrial.comparison.statistics.estimates import confusion, weighted_kappa
 from ragtrial.errors import counted
 from ragtrial.labelling.session.session import Session
+from ragtrial.options import from_here
 
 FEWEST = 10
 """The fewest pairs with a kappa."""
@@ -62,7 +61,7 @@ def review_counts(session: Session) -> dict[str, int]:
 
 def ending_lines(session: Session) -> list[str]:
     """The answers, the changed file, the agreement with earlier labels, and the next command."""
-    answers, file, written = session.answers, _near(session.file), session.answers.written
+    answers, file, written = session.answers, from_here(session.file), session.answers.written
     given, left = len(answers.given), answers.total - len(answers.given) - len(answers.skipped)
     if session.worklist.is_drafted:
         counts = review_counts(session)
@@ -95,14 +94,10 @@ def overtaken_lines(count: int) -> list[str]:
 def next_command(session: Session) -> str:
     """The command that scores the stored rankings by the new labels, or runs the new questions."""
     if session.worklist.is_drafted:
-        return f"ragtrial run {shlex.quote(_near(session.config_file))}" if session.config_file else "ragtrial run"
+        return f"ragtrial run {shlex.quote(from_here(session.config_file))}" if session.config_file else "ragtrial run"
     labels = session.config_file if session.worklist.kind == "overlay" and session.config_file else session.file
-    report = "latest" if session.worklist.report is None else _near(Path(session.worklist.report))
-    config = f" --config {shlex.quote(_near(session.config_file))}" if session.config_file not in (None, labels) else ""
-    return f"ragtrial rescore {shlex.quote(report)} --labels {shlex.quote(_near(labels))}{config}"
-
-
-def _near(path: Path) -> str:
-    """``path`` from the current folder, if that contains it."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("..") else relative
+    report = "latest" if session.worklist.report is None else from_here(session.worklist.report)
+    config = ""
+    if session.config_file not in (None, labels):
+        config = f" --config {shlex.quote(from_here(session.config_file))}"
+    return f"ragtrial rescore {shlex.quote(report)} --labels {shlex.quote(from_here(labels))}{config}"

@@ -11,7 +11,7 @@ from typing import Any
 from ragtrial.comparison.comparing import judged_share
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionKind, VerdictLinePart
-from ragtrial.comparison.conclusion import MOST_NAMED, SHOWN
+from ragtrial.comparison.conclusion import ALL_IDENTICAL, MOST_NAMED, SHOWN
 from ragtrial.comparison.evidence import verdict_of_claim
 from ragtrial.comparison.number_text import digits_of, percent, signed
 from ragtrial.comparison.statistics.clusters import linearised
@@ -86,6 +86,8 @@ def verdict_of(analysis: Analysis, effects: Plot | None) -> Verdict:
     if conclusion.kind == "nothing shown" and better:
         badge = "No best setting"
     heads = conclusion.sentences[: -1 - len(conclusion.lines)]
+    if heads[0].startswith(f"{ALL_IDENTICAL}: "):
+        badge = ALL_IDENTICAL
     if not conclusion.scored.scored:
         searched = counted(analysis.queries, "question")
         badge, heads = "", [f"{searched} searched, none scored: no question has a label that counts"]
