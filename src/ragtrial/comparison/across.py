@@ -59,6 +59,7 @@ class AcrossPart(Part):
     verdict: Verdict
     better_on: list[str]
     worse_on: list[str]
+    identical_on: list[str]
     undecided_on: list[str]
     unclear_on: list[str]
     """The data sets of ``better_on`` and ``worse_on`` whose verdict could change if unjudged hits were labelled."""
@@ -202,6 +203,9 @@ def _over(
     }
     better = [data_set for data_set, own in verdicts.items() if own == "better"]
     worse = [data_set for data_set, own in verdicts.items() if own in WORSE]
+    identical = [data_set for data_set, own in verdicts.items() if own == "identical"]
+    if len(identical) == len(verdicts):
+        verdict = "identical"
     claimed = {*better, *worse}
     return AcrossPart(
         setting=name,
@@ -212,7 +216,8 @@ def _over(
         verdict=verdict,
         better_on=better,
         worse_on=worse,
-        undecided_on=[data_set for data_set in verdicts if data_set not in claimed],
+        identical_on=identical,
+        undecided_on=[data_set for data_set in verdicts if data_set not in {*claimed, *identical}],
         unclear_on=[own.name for own in data_sets if own.name in claimed and name in own.depends_on_unjudged],
     )
 
@@ -247,7 +252,7 @@ def _against(part: AcrossPart, across: AcrossComparison, subject: str, rival: st
         unclear = [name for name in names if name in part.unclear_on]
         groups.append((f"{word} than {rival}", [name for name in names if name not in unclear]))
         groups.append((f"{word} than {rival} with the current labels", unclear))
-    groups.append((f"inconclusive against {rival}", part.undecided_on))
+    groups += [(f"identical to {rival}", part.identical_on), (f"inconclusive against {rival}", part.undecided_on)]
     where = [
         f"{what} on {'every data set' if len(names) == len(across.data_sets) else listed(names)}"
         for what, names in groups

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.evidence import too_wide
 from ragtrial.comparison.number_text import percent
-from ragtrial.errors import Fault, GateError, MetricError, did_you_mean, listed
+from ragtrial.errors import Fault, GateError, MetricError, counted, did_you_mean, listed
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.report.schema import COSTS, FailurePart, Part, SettingPart
 
@@ -169,7 +169,10 @@ def _bound_finding(gate: Gate, name: str, setting: SettingPart) -> Finding:
     if value is None:
         return Finding(setting=name, outcome="undecided", found="was not measured" if is_cost else "no query counts")
     fails = _BOUNDS[gate.relation](_side(value, gate.limit), 0)
-    return Finding(setting=name, outcome="failed" if fails else "passed", found=_beside(value, gate.limit, ""))
+    found = _beside(value, gate.limit, "")
+    if not is_cost and parse_metric(gate.quantity).definition.needs == "forbidden":  # few questions have such labels
+        found += f" over {counted(setting.scores[gate.quantity].n, 'question')}"
+    return Finding(setting=name, outcome="failed" if fails else "passed", found=found)
 
 
 def _baseline_finding(gate: Gate, part: ComparisonPart, confidence: float, margin: float) -> Finding:

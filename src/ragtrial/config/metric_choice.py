@@ -12,7 +12,7 @@ from ragtrial.config.models import ExperimentConfig, FamilyOptions, scored
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.config.sweep import PlacedFault
 from ragtrial.config.variants import all_configs, follow
-from ragtrial.errors import MetricError
+from ragtrial.errors import MetricError, counted
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from ragtrial.evaluation.metrics.base import Family, LabelKind
 from ragtrial.options import dotted
@@ -96,7 +96,7 @@ def choose_metrics(config: ExperimentConfig, labels: Iterable[Query] = ()) -> tu
     if too_deep:  # one fault for all
         place, what = too_deep[0]
         by = ", ".join(dict.fromkeys(repr(name) for top_k, name in _depths(config) if top_k == depth))
-        others = f" (and {len(too_deep) - 1} more)" if len(too_deep) > 1 else ""
+        others = f" (and {counted(len(too_deep) - 1, 'more cutoff')})" if len(too_deep) > 1 else ""
         message = f"{dotted(place)} is {what} above the top_k of {depth} of {by}{others}; only that many are kept."
         faults.insert(0, (place, f"{message} Lower k, or raise every retriever's top_k."))
     functions = {name: _function(config, name, place) for name, place in places.items() if ":" in name}

@@ -42,6 +42,7 @@ def over(tmp_path: Path, means: list[float], spreads: list[float], metric: str =
         ([-0.03, 0.02, -0.01, 0.0], [0.05] * 4, "inconclusive"),
         ([0.1, -0.1], [0.01] * 2, "inconclusive"),
         ([0.1, 0.1, 0.0], [0.05, 0.05, 0.0], "inconclusive"),
+        ([0.0, 0.0], [0.0, 0.0], "identical"),
     ],
 )
 def test_the_verdict_is_the_interval_s(tmp_path: Path, means: list[float], spreads: list[float], verdict: str) -> None:
@@ -58,8 +59,9 @@ def test_the_verdict_is_the_interval_s(tmp_path: Path, means: list[float], sprea
 
 
 def test_each_data_set_is_better_worse_or_undecided(tmp_path: Path) -> None:
-    part = over(tmp_path, [0.1, -0.1, -0.011, 0.0], [0.05, 0.05, 0.005, 0.2])
+    part = over(tmp_path, [0.1, -0.1, -0.011, 0.0, 0.0], [0.05, 0.05, 0.005, 0.2, 0.0])
     assert (part.better_on, part.worse_on, part.undecided_on) == (["set0"], ["set1", "set2"], ["set3"])
+    assert part.identical_on == ["set4"]
 
 
 def test_where_lower_values_are_better_verdicts_turn_and_numbers_stay(tmp_path: Path) -> None:

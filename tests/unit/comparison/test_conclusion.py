@@ -14,6 +14,7 @@ from ragtrial.comparison.evidence import MOST_LABELLED, MOST_TIMES
 from ragtrial.views.comparison_tables import comparison_text
 from scored_runs import scored_report
 from situations import SITUATIONS, Situation
+from small_experiment import Capture, ragtrial
 
 
 def _shown(number: int, situation: Situation, comparison: Comparison) -> str:
@@ -69,9 +70,11 @@ def test_cheaper_is_advised_only_of_settings_that_are_no_worse(comparisons: list
         assert not made.verdicts.keys() & {"inconclusive", "too few differences"}
 
 
-def test_settings_of_one_score_may_find_different_numbers_of_answers(tmp_path: Path) -> None:
+def test_settings_of_one_score_may_find_different_numbers_of_answers(tmp_path: Path, capsys: Capture) -> None:
     labels = {f"q{number}": {"right": 1, "wrong": -1} for number in range(12)}
     runs = {"one": dict.fromkeys(labels, "right"), "two": {**dict.fromkeys(labels, "right"), "q0": "other"}}
     report = scored_report(tmp_path, labels, runs, "--metrics", "hit_rate@2,forbidden@2")
     headline = compare(report, metric="forbidden@2").conclusion.sentences[0]
     assert "one and two, forbidden@2 0.000: they find an answer in the first 2 for 11 to 12 of 12" in headline
+    gated = ragtrial(capsys, "compare", report.folder, "--fail-if", "one: forbidden@2 > 0", "--json").json
+    assert gated["gates"][0]["findings"][0]["found"] == "0.0000 over 12 questions"

@@ -172,7 +172,7 @@ WRONG = [
      "are kept. Lower k, or raise every retriever's top_k."),
     ("much above top_k", CONFIG.replace("top_k: 3}", "top_k: 9}\n  low: {kind: dense, top_k: 2}")
      + "evaluators:\n  order_unaware: {k: [1, 5, 9]}\n  graded: {k: [3]}\n",
-     "11:26: evaluators.order_unaware.k[1] is 5, above the top_k of 2 of 'low' (and 2 more); only that many "
+     "11:26: evaluators.order_unaware.k[1] is 5, above the top_k of 2 of 'low' (and 2 more cutoffs); only that many "
      "are kept. Lower k, or raise every retriever's top_k."),
     ("a metric of another family", CONFIG + "evaluators: {order_aware: {metrics: [ndcg@3]}}\n",
      "9:38: evaluators.order_aware.metrics[0] is ndcg@3, which is graded; list it in evaluators.graded."),
