@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.user_functions import FunctionReference, import_object, version_parts
 from ragtrial.errors import RunError
 from ragtrial.evaluation.grading import GradedRankings, Scores
 from ragtrial.evaluation.metrics import Metric
@@ -23,6 +22,9 @@ from ragtrial.evaluation.metrics.order_aware import OrderAwareMetrics
 from ragtrial.evaluation.metrics.order_unaware import OrderUnawareMetrics
 from ragtrial.rankings import Bools
 from ragtrial.records import FoundText, Mean, Query
+
+if TYPE_CHECKING:
+    from ragtrial.components.user_functions import FunctionReference
 
 NoRelevant = Literal["skip", "zero"]
 
@@ -105,6 +107,8 @@ def scores_of(metric: Metric, graded: GradedRankings) -> Scores:
 
 def code_of(function: FunctionReference) -> str:
     """A hash of the files that define a metric. Raises ModelNotFoundError if there is no such function."""
+    from ragtrial.components.user_functions import version_parts
+
     return fingerprint(version_parts(function, None))[:12]
 
 
@@ -115,6 +119,8 @@ def function_scores(metric: Metric, given: QueryHits, graded: GradedRankings, co
     Raises RunError, with the query, for a function that raises, or that returns anything but a number in its range;
     ModelNotFoundError if it does not exist.
     """
+    from ragtrial.components.user_functions import import_object  # `score` has no functions, and starts faster
+
     name, k, function = metric.name, metric.k, import_object(given.functions[metric.name])
     values, low, high = np.zeros(len(counted)), metric.definition.lowest, metric.definition.highest or 0.0
     for row in np.flatnonzero(counted).tolist():
