@@ -74,6 +74,22 @@ def test_someone_without_labels_has_some_after_a_few_searches(tmp_path: Path, ca
     succeeded(capsys, "run", "experiment.yaml", "-q")
 
 
+def test_graded_hits_are_put_into_groups(tmp_path: Path, capsys: Capture) -> None:
+    small_experiment(tmp_path)
+    text = LABELS["queries"][1]["text"]  # type: ignore[index]
+    arguments = ["search", "experiment.yaml", text, "--grade", "warranty.md=1", "--grade", "returns.md=1"]
+    without = ragtrial(capsys, "search", "experiment.yaml", text, "--group", "1=a", "-q")
+    assert (without.code, "--group needs --grade" in without.err) == (2, True)
+    made = succeeded(capsys, *arguments, "--group", "warranty.md=long", "--group", "returns.md=long", "--json")
+    assert sorted(change["action"] for change in made.json["labels"]["changes"]) == ["add", "change"]
+    grouped = [{"doc": "warranty.md", "group": "long"}, {"doc": "returns.md", "relevance": 1, "group": "long"}]
+    assert labels()[1]["relevant_docs"] == grouped
+    alone = ragtrial(capsys, *arguments[:3], "--grade", "1=1", "--group", "2=x", "-q")
+    assert (alone.code, "the group of hit 2 comes without a grade" in alone.err) == (2, True)
+    succeeded(capsys, *arguments[:4], "warranty.md=2", "-q")
+    assert labels()[1]["relevant_docs"] == [{"doc": "warranty.md", "group": "long", "relevance": 2}, grouped[1]]
+
+
 def test_labels_that_quote_are_added_with_quotes(tmp_path: Path, capsys: Capture) -> None:
     quoting = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "returns.md", "quote": "thirty days"}]}]}
     small_experiment(tmp_path, labels=quoting)

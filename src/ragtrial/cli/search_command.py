@@ -39,6 +39,7 @@ def command(
     label: bool = option("Grade the hits by key, and add the query to the labels.", flags="--label --add-to-labels"),
     grades: tuple[str, ...] = option("Grade a hit by its number or document.", "HIT=GRADE", flags="--grade"),
     quotes: tuple[str, ...] = option("The passage of a graded hit that answers.", "HIT=TEXT", flags="--quote"),
+    groups: tuple[str, ...] = option("The group of a hit graded by --grade.", "HIT=NAME", flags="--group"),
     name: str | None = option("The new query's id (default: made of its words).", "ID", flags="--id"),
     tags: tuple[str, ...] = option("A tag of the new query.", "NAME", flags="--tag"),
     who: str | None = WHO,
@@ -53,14 +54,16 @@ def command(
         raise click.UsageError("there is no terminal to ask for grades in; give them: --grade HIT=GRADE.")
     if not label and not grades and (quotes or name or tags or who):
         raise click.UsageError("--quote, --id, --tag and --who need --label or --grade.")
+    if groups and not grades:
+        raise click.UsageError("--group needs --grade for the same hit.")
     experiment = configs.load_config(config, overrides)
     grade_marks = edits.parse_marks(grades, "--grade", int, last=True)
-    quote_marks = edits.parse_marks(quotes, "--quote", str)
+    quote_marks, group_marks = edits.parse_marks(quotes, "--quote", str), edits.parse_marks(groups, "--group", str)
     sheet = edits.AnswerSheet(experiment, text, terminal.progress()) if label or grades else None
     if sheet and label and not grades:
         sheet.refuse(name, tags)
         hits, graded, passages = _graded_by_key(terminal, experiment, sheet, setting, top)
-        content: dict[str, Any] = {}
+        content, group_of = dict[str, Any](), dict[int, str]()
     else:
         found = experiments.search_settings(experiment, text, setting and [setting], progress=terminal.progress())
         items = edits.pooled(found, sheet.form if sheet else edits.labels_form(experiment), top)
@@ -71,7 +74,8 @@ def command(
             return Answer({**content, "settings": by_setting}, [texts.items_text(items, list(found), terminal.width)])
         hits = [item.hit for item in items]
         graded, passages = edits.by_number(items, grade_marks), edits.by_number(items, quote_marks)
-    changes = sheet.changes(hits, graded, passages, name=name, tags=tags)
+        group_of = edits.by_number(items, group_marks)
+    changes = sheet.changes(hits, graded, passages, group_of, name=name, tags=tags)
     query, done = label_files.query_of(changes[0]), sheet.write(changes, who or label_files.current_user())
     content["labels"] = {
         "file": str(sheet.store.text.file),

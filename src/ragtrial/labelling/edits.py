@@ -71,17 +71,20 @@ class AnswerSheet:
         hits: Sequence[FoundText],
         grades: Mapping[int, int],
         quotes: Mapping[int, str],
+        groups: Mapping[int, str],
         *,
         name: str | None = None,
         tags: Sequence[str] = (),
     ) -> list[Change]:
         """The changes of the labels by the ``grades`` of ``hits``, which are given by the numbers of the hits.
 
-        ``quotes`` are verbatim passages of hits that answer, instead of the whole text. A new query has the id
-        ``name``, or an id from its text. Raises InputError for passages that are not in their hit.
+        ``quotes`` are verbatim passages of hits that answer, instead of the whole text; ``groups`` are the groups of
+        their labels. A new query has the id ``name``, or an id from its text. Raises InputError for passages that are
+        not in their hit.
         """
         by_rank = {hit.rank: hit for hit in hits}
         faults = [f"the passage of hit {number} comes without a grade." for number in quotes.keys() - grades.keys()]
+        faults += [f"the group of hit {number} comes without a grade." for number in groups.keys() - grades.keys()]
         faults += [
             f"the passage {passage!r} is not in the text of hit {number}; it must be verbatim."
             for number, passage in quotes.items()
@@ -100,9 +103,11 @@ class AnswerSheet:
         self._refuse_name(name, tags)
         query = self.query.id if self.query else name or new_id(self.text, {query.id for query in self._queries})
         new: list[Change] = [] if self.query else [NewQuery(query, self.text, tuple(tags))]
-        made = [judged(self.form, query, by_rank[number], grade, quotes.get(number))
-                for number, grade in sorted(grades.items())]  # fmt: skip
-        return [*new, *beside(self.query.relevant_docs if self.query else (), made, self.form)]
+        judgments = [
+            replace(judged(self.form, query, by_rank[number], grade, quotes.get(number)), group=groups.get(number))
+            for number, grade in sorted(grades.items())
+        ]
+        return [*new, *beside(self.query.relevant_docs if self.query else (), judgments, self.form)]
 
     def refuse(self, name: str | None, tags: Sequence[str]) -> None:
         """Raise InputError for an invalid id, and LabelsError for labels that do not fit the documents, before anything

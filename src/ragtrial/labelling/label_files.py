@@ -48,7 +48,7 @@ class Grade:
     """The relevance of a document, or a passage of it, to a query.
 
     ``doc``, ``quote``, ``start`` and ``end`` identify the judgment as labels spell it: an existing judgment with the
-    same four is changed. It keeps its group, or gets ``group`` if it has none.
+    same four is changed. It keeps its group unless ``group`` names another.
     """
 
     query: str
@@ -231,6 +231,8 @@ def _not_in_qrels(grade: Grade) -> Iterable[str]:
             f"a passage of {grade.doc!r} cannot be judged in qrels; judge the document, or keep the labels in a "
             "prompt_queries.json."
         )
+    if grade.group is not None:
+        yield f"qrels have no groups; leave the group {grade.group!r} out, or keep the labels in a prompt_queries.json."
     if any(not name or name != name.strip() or set("\t\r\n") & set(name) for name in (grade.query, grade.doc)):
         yield f"{grade.query!r} and {grade.doc!r} cannot both be in qrels: they are set apart by tabs."
 
@@ -357,17 +359,20 @@ def edit(rows: list[dict[str, Any]], changes: Iterable[Change]) -> list[Done]:
 
 
 def _graded(labels: list[dict[str, Any]], change: Grade) -> list[Done]:
-    """The effect of ``change`` on the labels of its query; a repeated label is changed twice."""
+    """The effect of ``change`` on the labels of its query; a repeated label is changed twice.
+
+    If one of the repeated labels is in the group of the change, all keep theirs: a document may be in several.
+    """
     same = [label for label in labels if change.speaks_of(label)]
     if not same:
         labels.append(change.as_label())
         return [Done(change, None, change.as_label())]
-    done = []
+    done, groups = [], {str(label["group"]) for label in same if label.get("group") is not None}
     for label in same:
         before = dict(label)
         if label.get("relevance", 1) != change.relevance:
             label["relevance"] = change.relevance
-        if change.group is not None and label.get("group") is None:
+        if change.group is not None and change.group not in groups:
             label["group"] = change.group
         if label != before:
             done.append(Done(change, before, dict(label)))

@@ -139,6 +139,7 @@ def test_what_somebody_else_judged_meanwhile_is_merged_or_shown(tmp_path: Path) 
     ("grade", "told"),
     [
         (Grade("q1", "d1", 1, quote="x"), "a passage of 'd1' cannot be judged in qrels"),
+        (Grade("q1", "d1", 1, group="x"), "qrels have no groups; leave the group 'x' out"),
         (Grade("q1", "d\t1", 1), "cannot both be in qrels"),
         (Grade("q1", "d1", 2_000_000), "is beyond 1,000,000"),
     ],

@@ -155,9 +155,9 @@ def test_the_history_says_who_when_and_what_was_before(file: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_label_keeps_its_group_or_gets_one_if_it_has_none(file: Path) -> None:
+def test_a_label_keeps_its_group_unless_another_is_named(file: Path) -> None:
     file.write_text(LABELS.replace('"doc": "old.md"', '"doc": "old.md", "group": 3'), encoding="utf-8")
-    grades = [Grade("7", "old.md", 2), Grade("7", "old.md", 2, group="x"), Grade("7", "new.md", 1, group="3")]
+    grades = [Grade("7", "old.md", 2), Grade("7", "old.md", 2, group="3"), Grade("7", "new.md", 1, group="3")]
     written(file, *grades, Grade("7", "returns.md", 3, quote="within 30 days", group="3"))
     assert row(file, "7")["relevant_docs"] == [
         {"doc": "returns.md", "relevance": 3, "quote": "within 30 days", "group": "3"},
@@ -166,6 +166,8 @@ def test_a_label_keeps_its_group_or_gets_one_if_it_has_none(file: Path) -> None:
     ]
     actions = [json.loads(line)["action"] for line in history_file(file).read_text(encoding="utf-8").splitlines()]
     assert actions == ["change", "add", "change"]
+    written(file, Grade("7", "old.md", 2, group="x"))
+    assert row(file, "7")["relevant_docs"][1] == {"doc": "old.md", "group": "x", "relevance": 2}
 
 
 def test_what_changes_nothing_writes_nothing(file: Path) -> None:
