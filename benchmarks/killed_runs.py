@@ -26,7 +26,7 @@ STAGES: dict[str, str] = {
     "retrieval": "index",
     "latency": "retrieval (approximate)",
     "audit": "latency (approximate)",
-    "exact setting": "use (approximate)",
+    "exact setting": "audit (approximate)",
     "words": "latency (exact)",
     "mine": "latency (words)",
     "made": "latency (mine)",
