@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from commands import LONGEST
+from commands import LONGEST, Outcome
 from ragtrial.cli.group import COMMANDS
 from ragtrial.report.model import load_report
-from small_experiment import CONFIG, HASHING, LABELS, Capture, Outcome, ragtrial, small_experiment, succeeded
+from small_experiment import CONFIG, HASHING, LABELS, Capture, ragtrial, small_experiment, succeeded
 
 
 @pytest.fixture(autouse=True)

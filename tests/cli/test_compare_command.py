@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ragtrial as package
+from commands import Outcome
 from contests import RUN, changed_queries, report_of
 from hand_made import contest_between
 from ragtrial.comparison.comparing import ComparisonOptions
@@ -18,7 +19,7 @@ from ragtrial.report.model import write_folder
 from ragtrial.views.analysis import analyse
 from ragtrial.views.comparison_tables import descriptive_table, verdict_table
 from ragtrial.views.sections.details import UNJUDGED
-from small_experiment import Capture, Outcome, ragtrial
+from small_experiment import Capture, ragtrial
 from terminals import in_terminal
 
 FIELDS = ["metric", "family", "baseline", "setting", "mean_baseline", "mean", "difference", "ci", "p", "p_corrected",

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from commands import Outcome
 from experiments import Experiment, write_experiment
 from ragtrial.report.model import Report, load_report
-from small_experiment import Capture, Outcome, ragtrial
+from small_experiment import Capture, ragtrial
 
 MINE = '''
 """Finds the same for all. What it is asked for is noted; what `trouble` beside it names goes wrong."""

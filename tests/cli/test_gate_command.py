@@ -12,9 +12,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from commands import Outcome
 from experiments import Experiment, write_experiment
 from ragtrial.report.model import load_report
-from small_experiment import Capture, Outcome, ragtrial
+from small_experiment import Capture, ragtrial
 
 FINDING = """
 def find(queries, top_k, late):

@@ -8,20 +8,10 @@ from typing import Any
 
 import pytest
 
+from commands import Outcome
 from foreign_labels import BOTH, DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, Conversions, corpus, label, lines, written
 from ragtrial.labelling.importers.base import IMPORTERS
-from small_experiment import HASHING, Capture, Outcome, ragtrial, small_experiment, succeeded
-
-CONFIG = """\
-experiment: small
-dataset: {corpus: documents, queries: prompt_queries.json}
-chunker: {kind: document}
-embedder: {kind: custom, function: "hashing:embed"}
-store: {kind: exact}
-retrievers:
-  dense: {kind: dense, top_k: 3}
-latency: false
-"""
+from small_experiment import CONFIG, HASHING, Capture, ragtrial, small_experiment, succeeded
 
 
 @pytest.fixture
@@ -84,6 +74,7 @@ def test_fuzzy_places_are_taken_only_when_asked_for_and_told_with_their_score(co
     assert (told["how"], told["match"]) == ("fuzzy", "fuzzy")
     assert 0.9 <= told["score"] < 1
     assert f"fuzzy {told['score']:.3f}" in convert(mistyped, "--fuzzy", "0.9", "--force").out
+    assert "nan is no likeness" in convert(mistyped, "--fuzzy", "nan", "--force").err
 
 
 # lost
@@ -141,6 +132,7 @@ def test_an_answer_in_many_documents_is_named(convert: Conversions, capsys: Capt
     ]
 
 
+NEEDED = "it needs question and answer, or question alone. Rename them in the first line."
 TOO_MANY = "has more cells than the header has columns (2). Quote texts that contain"
 
 
@@ -156,6 +148,10 @@ TOO_MANY = "has more cells than the header has columns (2). Quote texts that con
         ('question,quote\n?,"a\n', ": is neither JSON nor CSV: unexpected end of data."),
         ('{"query": "a"}\n{"query": \n', ":2:11: is not JSON: Expecting value."),
         ({"queries": []}, ":1:1: the file has no question."),
+        ("q,a\n1,2\n", f":1: is CSV with the columns q, a; {NEEDED}"),
+        ("question,antwort\n1,2\n", f":1: is CSV with the columns question, antwort; {NEEDED}"),
+        (f"question,quote,question\n?,{RED},why?\n",
+         ":1: has more than one column 'question'; which one counts is not known."),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_read_is_told(convert: Conversions, content: object, fault: str) -> None:
@@ -177,12 +173,6 @@ def test_a_file_of_no_known_form_is_told_with_what_was_tried(convert: Conversion
     (fault,) = convert.faults(content)
     assert fault.startswith(f": has labels of no known form: it is {seen}. Tried: ")
     assert all(f"{name} ({importer.recognised_by})" in fault for name, importer in IMPORTERS.members())
-
-
-def test_a_table_with_other_columns_names_those_it_needs(convert: Conversions) -> None:
-    needed = "it needs question and answer, or question alone. Rename them in the first line."
-    assert convert.faults("q,a\n1,2\n") == [f":1: is CSV with the columns q, a; {needed}"]
-    assert convert.faults("question,antwort\n1,2\n") == [f":1: is CSV with the columns question, antwort; {needed}"]
 
 
 @pytest.mark.parametrize(
@@ -327,20 +317,9 @@ def test_a_document_that_is_not_there_is_not_looked_for_as_a_passage(convert: Co
         assert convert.faults(content, "--fuzzy", "0.5")[0].endswith(" is not the id of any of the 4 documents.")
 
 
-def test_a_likeness_that_is_no_number_is_refused(convert: Conversions) -> None:
-    (told,) = convert.faults(own(doc=RED), "--fuzzy", "nan")
-    assert "nan is no likeness" in told
-
-
 def test_questions_without_an_id_get_one_that_no_other_has(convert: Conversions) -> None:
     rows = [{"question": "?", "quote": RED}, {"id": "q1", "question": "why?", "quote": WHITE}]
     assert [query["id"] for query in convert.rows(lines(rows))] == ["q1-2", "q1"]
-
-
-def test_a_column_that_is_there_twice_is_refused(convert: Conversions) -> None:
-    assert convert.faults(f"question,quote,question\n?,{RED},why?\n") == [
-        ":1: has more than one column 'question'; which one counts is not known."
-    ]
 
 
 def test_a_dash_writes_the_labels_alone_to_standard_output(convert: Conversions, capsys: Capture) -> None:

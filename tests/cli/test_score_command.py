@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from commands import Outcome
 from ragtrial import load_report
 from report_hits import hits_of
-from small_experiment import Capture, Outcome, ragtrial, succeeded
+from small_experiment import Capture, ragtrial, succeeded
 
 QRELS = "q1 0 a 1\nq1 0 b 0\nq1 0 c 2\nq2 0 a 1\nq3 0 z 0\nq4 0 d 1\n"
 RUN = (

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from commands import Outcome
 from ragtrial.report.model import load_report
-from small_experiment import Capture, Outcome, ragtrial, small_experiment, succeeded
+from small_experiment import Capture, ragtrial, small_experiment, succeeded
 
 WORDS = ["apple", "brick", "cloud", "delta", "ember", "flint", "grape", "haze"]
 DOCUMENTS = {

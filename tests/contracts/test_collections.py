@@ -70,6 +70,7 @@ def test_every_kind_is_in_the_table_of_this_test() -> None:
 def test_pages_give_every_item_once_as_it_was_put_in(collection: Collection) -> None:
     found = [item for page in collection.pages() for item in page]
     assert sorted(found) == sorted(Item(one.id, one.metadata, one.text) for one in ITEMS)
+    assert sorted(ids(collection.pages(ALL))) == sorted(METADATA)
     assert (collection.count, collection.dimension) == (len(ITEMS), DIMENSION)
 
 
@@ -249,7 +250,3 @@ def test_a_secret_is_in_no_message_and_no_identity(filled: Filled) -> None:
     none: dict[str, Any] = {"headers": {}, "password": None, "api_key": None, "token": None}
     own = {name: value for name, value in none.items() if name in type(filled.secret).model_fields}
     assert filled.secret.hashed_options() == filled.secret.model_copy(update=own).hashed_options()
-
-
-def test_all_is_let_through_without_conditions(collection: Collection) -> None:
-    assert sorted(ids(collection.pages(ALL))) == sorted(METADATA)

@@ -269,17 +269,13 @@ def test_one_that_cannot_be_loaded_is_named_where_it_is_asked_for(said: Mapping[
     assert "desk" in said["list executors"]["out"]
 
 
-def test_a_new_version_of_the_package_makes_its_parts_anew(said: Mapping[str, Any]) -> None:
+def test_it_is_planned_and_a_new_version_of_the_package_makes_its_parts_anew(said: Mapping[str, Any]) -> None:
+    assert said["plan"]["code"] == 0
+    assert all(kind in said["plan"]["out"] for kind in ("shelf", "halves"))
     plan = json.loads(said["newer plan"]["out"])
     to_do = {stage["stage"]: stage["why"] for stage in plan["stages"] if stage["status"] == "to do"}
     assert to_do.keys() >= {"chunks", "index", "rankings"}
     assert "version of furniture" in to_do["chunks"]
-
-
-def test_it_is_planned(said: Mapping[str, Any]) -> None:
-    assert said["plan"]["code"] == 0
-    assert "shelf" in said["plan"]["out"]
-    assert "halves" in said["plan"]["out"]
 
 
 def test_a_run_reports_it_with_its_own_warnings_and_advice(said: Mapping[str, Any]) -> None:
@@ -294,10 +290,7 @@ def test_a_run_reports_it_with_its_own_warnings_and_advice(said: Mapping[str, An
     messages = {one["code"]: one["message"] for one in report["warnings"]}
     assert messages["heedless"] == "first: nobody looked at the questions."
     assert messages["index-not-used"].endswith("Dust the shelf.")
-
-
-def test_a_run_has_an_executor_embed_the_chunks(said: Mapping[str, Any]) -> None:
-    assert (said["folder"] / "desk.txt").read_text() == "was asked"
+    assert (said["folder"] / "desk.txt").read_text() == "was asked", "the executor embeds the chunks"
 
 
 def test_a_page_explains_how_it_ranks(said: Mapping[str, Any]) -> None:

@@ -39,13 +39,9 @@ def imported_by(code: str, tmp_path: Path) -> set[str]:
     return set(line.split()[1:])
 
 
-def test_the_public_names_are_exactly_these_and_few() -> None:
-    assert ragtrial.__all__ == PUBLIC
+def test_the_public_names_are_exactly_these_and_few_and_the_package_shows_no_other() -> None:
+    assert ragtrial.__all__ == dir(ragtrial) == PUBLIC
     assert len(PUBLIC) <= 16
-
-
-def test_the_package_shows_its_public_names_alone() -> None:
-    assert dir(ragtrial) == PUBLIC
 
 
 def test_help_lists_every_public_name() -> None:

@@ -18,7 +18,7 @@ LONGEST = 120.0
 
 
 @dataclass(frozen=True)
-class Ended:
+class Outcome:
     """What a command came to."""
 
     code: int
@@ -62,11 +62,11 @@ class Command:
             assert time.monotonic() < deadline, f"it does not happen: {self.err}"
             time.sleep(0.005)
 
-    def ended(self) -> Ended:
+    def ended(self) -> Outcome:
         """Wait for the end of it."""
         code = self.process.wait(timeout=LONGEST)
         out, err = (file.read_text(encoding="utf-8") for file in self._files)
-        return Ended(code, out, err)
+        return Outcome(code, out, err)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -149,6 +149,17 @@ def write_experiment(
     made = Experiment(folder)
     made.write_queries(queries)
     return made
+
+
+def edit(name: str, old: str, new: str) -> Callable[[Experiment], None]:
+    """A change of an experiment: ``new`` for ``old`` in one of its files."""
+
+    def change(experiment: Experiment) -> None:
+        file = experiment.folder / name
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+
+    return change
 
 
 RUN = "import sys; from ragtrial import load_config, run_experiment; run_experiment(load_config(sys.argv[1]))"

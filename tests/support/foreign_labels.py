@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from small_experiment import Capture, Outcome, ragtrial
+from commands import Outcome
+from small_experiment import Capture, ragtrial
 
 DOCUMENTS: Mapping[str, str] = {
     "hub/reset.md": (

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from multiprocessing import get_context
 from pathlib import Path
 
-from commands import LONGEST, Ended
+from commands import LONGEST, Outcome
 
 LOADED = ["numpy.ma", "chromadb.api.rust", "ragtrial.__main__", "ragtrial.cli.outcome", "ragtrial.cli.gating",
           "ragtrial.experiment", "ragtrial.views.comparison_tables"]  # fmt: skip
@@ -23,7 +23,7 @@ _FORKS = get_context("forkserver") if sys.platform == "linux" else get_context("
 _FORKS.set_forkserver_preload(LOADED)
 
 
-def forked(code: str, *arguments: object, folder: Path | None = None, **environment: str) -> Ended:
+def forked(code: str, *arguments: object, folder: Path | None = None, **environment: str) -> Outcome:
     """What a Python program comes to that runs in ``folder``, with these arguments and more environment variables."""
     with tempfile.TemporaryDirectory() as log:
         files = [Path(log, "stdout.txt"), Path(log, "stderr.txt")]
@@ -37,12 +37,12 @@ def forked(code: str, *arguments: object, folder: Path | None = None, **environm
             process.join()
         out, err = (file.read_text(encoding="utf-8") if file.exists() else "" for file in files)
         assert process.exitcode is not None
-        ended = Ended(process.exitcode, out, err)
+        ended = Outcome(process.exitcode, out, err)
         process.close()
         return ended
 
 
-def forked_command(folder: Path, *arguments: str, **environment: str) -> Ended:
+def forked_command(folder: Path, *arguments: str, **environment: str) -> Outcome:
     """What ``ragtrial`` with ``arguments`` comes to in ``folder``."""
     code = "from ragtrial.__main__ import main; main()"
     return forked(code, *arguments, folder=folder, **{"COLUMNS": "160", **environment})

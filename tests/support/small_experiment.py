@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from commands import Outcome
 from ragtrial.cli.outcome import run
 
 Capture = pytest.CaptureFixture[str]
@@ -59,19 +58,6 @@ BROKEN = """\
 def embed(texts):
     raise RuntimeError("no key")
 """
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command came to."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 def small_experiment(

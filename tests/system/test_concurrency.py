@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from commands import Command, Ended, commands_of, hooked
+from commands import Command, Outcome, commands_of, hooked
 from experiments import Experiment, write_experiment
 from forked import forked_command
 from ragtrial import load_report
@@ -165,7 +165,7 @@ def with_retrievers(experiment: Experiment, name: str, retrievers: Mapping[str, 
     return path
 
 
-def settings_of(ended: Ended) -> dict[str, Any]:
+def settings_of(ended: Outcome) -> dict[str, Any]:
     """The settings of the report that a run with --json names, by name."""
     assert ended.code == 0, ended.err
     report = load_report(Path(ended.json["report"]).parent)

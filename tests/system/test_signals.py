@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import Command, Ended, commands_of
+from commands import Command, Outcome, commands_of
 from experiments import Experiment, write_experiment
 from forked import forked_command
 
@@ -95,7 +95,7 @@ def held(experiment: Experiment, start: Callable[..., Command]) -> Command:
     return command
 
 
-def signalled(command: Command, *numbers: signal.Signals) -> Ended:
+def signalled(command: Command, *numbers: signal.Signals) -> Outcome:
     """The end of a command after signals, which comes soon."""
     began = time.monotonic()
     for number in numbers:
@@ -105,7 +105,7 @@ def signalled(command: Command, *numbers: signal.Signals) -> Ended:
     return ended
 
 
-def assert_interrupted(ended: Ended, where: str) -> None:
+def assert_interrupted(ended: Outcome, where: str) -> None:
     """Exit code 130, one JSON document on stdout, and the same words last on stderr; ``where`` is a pattern."""
     assert ended.code == 130
     assert "Traceback" not in ended.err

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from chroma_databases import chroma_server
-from commands import Ended
+from commands import Outcome
 from corpora import write_files
 from experiments import Experiment, write_experiment
 from forked import forked_command
@@ -358,7 +358,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
         subprocess.run(["umount", "--lazy", str(one)], check=True)
 
 
-def process(experiment: Experiment, workspace: Path, *options: str) -> Ended:
+def process(experiment: Experiment, workspace: Path, *options: str) -> Outcome:
     """A run in a process of its own: nothing of it is left open, or in memory."""
     return forked_command(experiment.folder, "run", str(experiment.file), "--set", f"workspace={workspace}", *options)
 

@@ -75,17 +75,11 @@ def test_thoughts_of_any_number_are_read_in_linear_time(mark: str) -> None:
 @pytest.mark.parametrize(
     ("text", "bare"),
     [
-        ('"a b"', "a b"),
-        ("\u201ca b\u201d", "a b"),
-        ("\u00bba b\u00ab", "a b"),
-        ("\u300c電池\u300d", "電池"),
-        ("`a b`", "a b"),
-        ("\u201c\u2018a\u2019\u201d", "a"),
-        ("(a b)", "(a b)"),
-        ('He said "yes"', 'He said "yes"'),
+        ('"a b"', "a b"), ("\u201ca b\u201d", "a b"), ("\u00bba b\u00ab", "a b"), ("\u300c電池\u300d", "電池"),
+        ("`a b`", "a b"), ("\u201c\u2018a\u2019\u201d", "a"), ("(a b)", "(a b)"), ('He said "yes"', 'He said "yes"'),
         ('"', '"'),
     ],
-)
+)  # fmt: skip
 def test_quotation_marks_of_any_language_are_removed_around_a_text(text: str, bare: str) -> None:
     assert unquoted(f" {text}\n") == bare
 

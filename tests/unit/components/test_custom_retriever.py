@@ -98,35 +98,26 @@ UNKNOWN = "is not the id of a document (4 documents)."
         ("return None", f"my_search:search returned None for query 'How?'; {LISTS}"),
         ("return {'How?': ['a']}", f"my_search:search returned {{'How?': ['a']}} for query 'How?'; {LISTS}"),
         ("raise KeyError('token')", "my_search:search raised KeyError for query 'How?': 'token'"),
-        (
-            "return [(1 / 0 for _ in 'x')]",
-            "my_search:search raised ZeroDivisionError for query 'How?': division by zero",
-        ),
+        ("return [(1 / 0 for _ in 'x')]",
+         "my_search:search raised ZeroDivisionError for query 'How?': division by zero"),
         ("return [['a', 3.5]]", f"{HERE}hit 2 is 3.5; {SHAPE}"),
         ("return [[(('a', 1), 2)]]", f"{HERE}hit 1 is (('a', 1), 2); {SHAPE}"),
         ("return [[{'name': 'a'}]]", f"{HERE}hit 1 has no 'doc' or 'id'; it has the keys ['name']."),
         ("return [[('a', float('nan'))]]", f"{HERE}hit 1 has the score nan; {SCORE}"),
         ("return [[('a', True)]]", f"{HERE}hit 1 has the score True; {SCORE}"),
-        (
-            "return [['e/d.md', 'x', 'y', 'z']]",
-            f"{HERE}'e/d.md' {UNKNOWN} Did you mean 'd/e.md'? 'x' {UNKNOWN} 'y' {UNKNOWN} And 1 more.",
-        ),
-        ("return [[{'id': 'c1', 'file': 'a'}]]", f"{HERE}'c1' {UNKNOWN} Its 'file' is one: 'a'; set `document: file`."),
-        (
-            "return [[{'doc': 'a', 'start': 3}]]",
-            f"{HERE}hit 1 has the start 3 and the end None; both must be whole numbers.",
-        ),
-        (
-            "return [['b', {'doc': 'a', 'start': 3, 'end': 58}]]",
-            f"{HERE}hit 2 is of the characters 3 to 58 of 'a', which has 0 to 57.",
-        ),
-        (
-            "return [[{'doc': 'a', 'start': 0, 'end': 9, 'text': 'Old bread'}]]",
-            f"{HERE}hit 1 has the text 'Old bread', and the characters 0 to 9 of 'a' are 'Rye bread'.",
-        ),
+        ("return [['e/d.md', 'x', 'y', 'z']]",
+         f"{HERE}'e/d.md' {UNKNOWN} Did you mean 'd/e.md'? 'x' {UNKNOWN} 'y' {UNKNOWN} And 1 more."),
+        ("return [[{'id': 'c1', 'file': 'a'}]]",
+         f"{HERE}'c1' {UNKNOWN} Its 'file' is one: 'a'; set `document: file`."),
+        ("return [[{'doc': 'a', 'start': 3}]]",
+         f"{HERE}hit 1 has the start 3 and the end None; both must be whole numbers."),
+        ("return [['b', {'doc': 'a', 'start': 3, 'end': 58}]]",
+         f"{HERE}hit 2 is of the characters 3 to 58 of 'a', which has 0 to 57."),
+        ("return [[{'doc': 'a', 'start': 0, 'end': 9, 'text': 'Old bread'}]]",
+         f"{HERE}hit 1 has the text 'Old bread', and the characters 0 to 9 of 'a' are 'Rye bread'."),
         ("return [[{'doc': 'a', 'text': 3}]]", f"{HERE}hit 1 has the text 3; it must be a string."),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_answer_is_refused_with_what_came_and_what_is_expected(
     place: Workplace, body: str, fault: str
 ) -> None:

@@ -156,16 +156,11 @@ def test_a_maximum_length_equal_to_the_declared_one_changes_nothing(tiny_model: 
 @pytest.mark.parametrize(
     ("file", "known"),
     [
-        ("model.safetensors", True),
-        ("tokenizer.json", True),
-        ("1_Pooling/config.json", True),
-        ("2_Dense/pytorch_model.bin", True),
-        ("README.md", False),
-        ("onnx/model.onnx", False),
-        ("pytorch_model.bin", False),
-        (".cache/notes.json", False),
+        ("model.safetensors", True), ("tokenizer.json", True), ("1_Pooling/config.json", True),
+        ("2_Dense/pytorch_model.bin", True), ("README.md", False), ("onnx/model.onnx", False),
+        ("pytorch_model.bin", False), (".cache/notes.json", False),
     ],
-)
+)  # fmt: skip
 def test_a_changed_file_of_the_model_changes_the_fingerprint_if_the_model_is_made_of_it(
     tiny_model: Path, tmp_path: Path, file: str, known: bool
 ) -> None:

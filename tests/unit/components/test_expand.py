@@ -73,10 +73,7 @@ def test_the_question_and_the_phrasings_can_be_left_out() -> None:
     assert texts(expand(question=False), RYE) == ["sourdough?", " rye? ", "dark bread?"]
     assert texts(expand(question=False, phrasings=False, templates=[template]), RYE) == ["A text on rye?"]
     assert texts(expand(phrasings=False, templates=[template]), RYE) == ["rye?", "A text on rye?"]
-
-
-def test_where_there_is_no_other_wording_the_question_is_asked_all_the_same() -> None:
-    assert texts(expand(question=False), PLAIN) == ["soup?"]
+    assert texts(expand(question=False), PLAIN) == ["soup?"], "there is no other wording"
 
 
 def test_braces_in_a_question_or_a_template_mean_nothing() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import Outcome
 from experiments import Experiment, write_experiment
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.tokenizers import Tokenizer
@@ -17,7 +18,7 @@ from ragtrial.errors import ModelNotFoundError
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Silent
-from small_experiment import Outcome, ragtrial
+from small_experiment import ragtrial
 
 
 @pytest.fixture

@@ -81,10 +81,8 @@ def test_without_merging_each_section_is_a_chunk_of_its_own_and_a_bare_heading_g
         MANUAL[MANUAL.index("## Reset") : MANUAL.index("\n\n# Other")],
         MANUAL[MANUAL.index("# Other") :].rstrip(),
     ]
-
-
-def test_a_bare_heading_does_not_go_with_a_section_that_is_not_its_own() -> None:
-    assert chunks("## A\n\n## B\n\nb\n\n# C\n\nc", 100, merge=False) == ["## A", "## B\n\nb", "# C\n\nc"]
+    own = "a bare heading does not go with a section that is not its own"
+    assert chunks("## A\n\n## B\n\nb\n\n# C\n\nc", 100, merge=False) == ["## A", "## B\n\nb", "# C\n\nc"], own
 
 
 def test_sections_under_different_headings_are_not_joined_where_their_parents_do_not_fit() -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from commands import Outcome
 from experiments import QUERIES, Experiment, write_experiment
 from ragtrial.config.settings import cutting, setting_of, settings_of
 from ragtrial.errors import ConfigError
 from ragtrial.evaluator import RetrievalEvaluator
 from ragtrial.pipeline.run import Run
 from ragtrial.report.model import Report, load_report
-from small_experiment import Outcome, ragtrial
+from small_experiment import ragtrial
 
 Capture = pytest.CaptureFixture[str]
 DENSE = {"kind": "dense", "top_k": 3}
@@ -76,27 +77,17 @@ def test_every_combination_is_a_setting_and_what_an_axis_does_not_reach_is_one(t
 @pytest.mark.parametrize(
     ("entry", "axis", "reached"),
     [
-        ("dense", "chunker.size", True),
-        ("dense", "retrievers.dense.top_k", True),
-        ("dense", "retrievers.dense.score", False),
-        ("dense", "retrievers.words.k1", False),
-        ("dense", "store.space", True),
-        ("words", "store.space", False),
-        ("words", "embedder.model", False),
-        ("words", "context.title", True),
-        ("own", "chunker.size", False),
-        ("own", "embedder.model", True),
-        ("hybrid", "chunker.size", True),
-        ("hybrid", "store.space", True),
-        ("hybrid", "retrievers.hybrid.top_k", True),
-        ("hybrid", "retrievers.words.k1", True),
-        ("hybrid", "retrievers.words.top_k", False),
-        ("hybrid", "retrievers.own.chunker", False),
-        ("far", "retrievers.words.k1", True),
-        ("far", "retrievers.hybrid.rank_constant", True),
+        ("dense", "chunker.size", True), ("dense", "retrievers.dense.top_k", True),
+        ("dense", "retrievers.dense.score", False), ("dense", "retrievers.words.k1", False),
+        ("dense", "store.space", True), ("words", "store.space", False), ("words", "embedder.model", False),
+        ("words", "context.title", True), ("own", "chunker.size", False), ("own", "embedder.model", True),
+        ("hybrid", "chunker.size", True), ("hybrid", "store.space", True),
+        ("hybrid", "retrievers.hybrid.top_k", True), ("hybrid", "retrievers.words.k1", True),
+        ("hybrid", "retrievers.words.top_k", False), ("hybrid", "retrievers.own.chunker", False),
+        ("far", "retrievers.words.k1", True), ("far", "retrievers.hybrid.rank_constant", True),
         ("far", "retrievers.hybrid.top_k", False),
     ],
-)
+)  # fmt: skip
 def test_an_axis_reaches_what_it_changes_and_all_that_is_made_of_it(
     tmp_path: Path, entry: str, axis: str, *, reached: bool
 ) -> None:

@@ -110,19 +110,12 @@ def test_entities_are_read_as_characters() -> None:
 @pytest.mark.parametrize(
     ("page", "text"),
     [
-        ("<p>a<p>b<p>c", "a\n\nb\n\nc"),
-        ("<div><b>a<p>b", "a\n\nb"),
-        ("<h2>Head", "## Head"),
-        ("<p>a</p></div></b>b</script>c", "a\n\nbc"),
-        ("seen<script>never closed <p>x</p>", "seen"),
-        ("seen<style>p {", "seen"),
-        ("<ul><li>a<li>b", "a\nb"),
-        ("<textarea>a<b></textarea>c", "a<b>c"),
-        ("a" + "<!--" * 20_000, "a"),
-        ("a" + "<a href='" * 20_000, "a"),
-        ("<div>" * 1_990 + "deep", "deep"),
+        ("<p>a<p>b<p>c", "a\n\nb\n\nc"), ("<div><b>a<p>b", "a\n\nb"), ("<h2>Head", "## Head"),
+        ("<p>a</p></div></b>b</script>c", "a\n\nbc"), ("seen<script>never closed <p>x</p>", "seen"),
+        ("seen<style>p {", "seen"), ("<ul><li>a<li>b", "a\nb"), ("<textarea>a<b></textarea>c", "a<b>c"),
+        ("a" + "<!--" * 20_000, "a"), ("a" + "<a href='" * 20_000, "a"), ("<div>" * 1_990 + "deep", "deep"),
     ],
-)
+)  # fmt: skip
 def test_unclosed_and_stray_tags_lose_no_text_that_is_seen(page: str, text: str) -> None:
     assert page_text(page)[1] == text
 

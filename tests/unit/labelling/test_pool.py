@@ -234,13 +234,10 @@ def test_the_experiment_of_the_folder_is_the_config_if_the_report_was_run_with_i
     assert "is of no config that is known here" in refusal(capsys, "report")
 
 
-def test_a_config_of_other_documents_is_refused(kitchen: Path, capsys: Capture) -> None:
+def test_other_documents_and_labels_of_other_queries_are_refused(kitchen: Path, capsys: Capture) -> None:
     (kitchen / "experiment-report" / "documents" / "oven.txt").write_text("Another oven.")
     said = refusal(capsys, "report", "--config", "experiment-report/config.yaml")
     assert "are not those of run" in said
-
-
-def test_labels_of_other_queries_are_refused(kitchen: Path, capsys: Capture) -> None:
     Path("other.json").write_text(json.dumps({"queries": [{"id": "x", "text": "?", "relevant_docs": []}]}))
     assert refusal(capsys, "report", "--labels", "other.json").startswith(f"{kitchen / 'other.json'}: lacks ")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import Experiment, python, write_experiment
+from experiments import Experiment, edit, python, write_experiment
 from ragtrial.config.settings import settings_of
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.corpus_stages import estimated_chunks
@@ -60,15 +60,6 @@ def experiment(finished: Experiment, tmp_path: Path) -> Experiment:
 
 def nothing(_: Experiment) -> None:
     pass
-
-
-def edit(name: str, old: str, new: str) -> Callable[[Experiment], None]:
-    def change(experiment: Experiment) -> None:
-        file = experiment.folder / name
-        assert old in file.read_text()
-        file.write_text(file.read_text().replace(old, new))
-
-    return change
 
 
 def remove(kind: str, what: str = "") -> Callable[[Experiment], None]:

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from commands import Outcome
 from ragtrial import ExperimentResults, QueryResult, RetrievalEvaluator, load_config, load_report
 from ragtrial.errors import LabelsError, counted
 from ragtrial.records import Hit
 from report_hits import ReportHit, hits_of
-from small_experiment import HASHING, Outcome, ragtrial, small_experiment
+from small_experiment import HASHING, ragtrial, small_experiment
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from experiments import DOCUMENTS, QUERIES, RUN, STAGES, Experiment, python, write_experiment
+from experiments import DOCUMENTS, QUERIES, RUN, STAGES, Experiment, edit, python, write_experiment
 from ragtrial.config.settings import Setting, settings_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.documents import OnError
@@ -88,15 +88,6 @@ def touch_a_document(experiment: Experiment) -> None:
     file = experiment.folder / "documents" / "oven.txt"
     os.utime(file, (1, 1))
     file.chmod(0o600)
-
-
-def edit(name: str, old: str, new: str) -> Callable[[Experiment], None]:
-    def change(experiment: Experiment) -> None:
-        file = experiment.folder / name
-        assert old in file.read_text()
-        file.write_text(file.read_text().replace(old, new))
-
-    return change
 
 
 def config(old: str, new: str) -> Callable[[Experiment], None]:

@@ -110,14 +110,10 @@ def test_equal_numbers_are_all_the_best() -> None:
 @pytest.mark.parametrize(
     ("cell", "kind"),
     [
-        ("better", "better"),
-        ("worse within the margin", "worse"),
-        ("inconclusive", "undecided"),
-        ("too few differences", "undecided"),
-        ("no worse", "name"),
-        ("(baseline)", "name"),
+        ("better", "better"), ("worse within the margin", "worse"), ("inconclusive", "undecided"),
+        ("too few differences", "undecided"), ("no worse", "name"), ("(baseline)", "name"),
     ],
-)
+)  # fmt: skip
 def test_a_verdict_is_decided_or_not(cell: str, kind: str) -> None:
     assert cell_kind(Column("verdict", is_text=True), cell) == kind
     assert cell_kind(Column("mean"), cell) == "number"
