@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```te
 
 _RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 _NUMBER = re.compile(r"\d\.\d{3,4}")
-_BEST = re.compile(r"^(?:Best: |Leading: |No setting is shown ).*?\n\n", re.M | re.S)
+_BEST = re.compile(r"^(?:Best: |Leading: |No setting is shown |All identical: ).*?\n\n", re.M | re.S)
 """The settings are just told apart, or just not: Chroma's graph is another one each time it is built."""
 
 _VERDICT = re.compile(r"( |^)(?:> best|> leading|\? inconclusive|- worse|verdict) +", re.M)

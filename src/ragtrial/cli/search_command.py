@@ -76,7 +76,16 @@ def command(
         graded, passages = edits.by_number(items, grade_marks), edits.by_number(items, quote_marks)
         group_of = edits.by_number(items, group_marks)
     changes = sheet.changes(hits, graded, passages, group_of, name=name, tags=tags)
-    query, done = label_files.query_of(changes[0]), sheet.write(changes, who or label_files.current_user())
+    rows = [replace(hit, grade=graded[hit.rank], score=None) for hit in hits if hit.rank in graded]
+    return _saved(terminal, sheet, changes, rows, who or label_files.current_user(), content)
+
+
+def _saved(
+    terminal: Terminal, sheet: edits.AnswerSheet, changes: list[label_files.Change], rows: list[FoundText], who: str,
+    content: dict[str, Any],
+) -> Answer:  # fmt: skip
+    """Write the changes of the graded ``rows``, and add them to ``content``."""
+    query, done = label_files.query_of(changes[0]), sheet.write(changes, who)
     content["labels"] = {
         "file": str(sheet.store.text.file),
         "query": query,
@@ -84,7 +93,6 @@ def command(
         "queries": sheet.queries,
         "changes": [{"action": edit.action, "before": edit.before, "after": edit.after} for edit in done],
     }
-    rows = [replace(hit, grade=graded[hit.rank], score=None) for hit in hits if hit.rank in graded]
     what = "query" if sheet.query else "new query"
     judgments = counted(sum(edit.action != "query" for edit in done), "judgment")
     total = "" if sheet.queries is None else f"; it has {counted(sheet.queries, 'query', 'queries')}"
