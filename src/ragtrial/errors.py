@@ -47,8 +47,8 @@ _NAMED: set[str] = set()
 """The variables that a config names for secrets."""
 
 
-def hold_secret(name: str) -> None:
-    """Keep the value of the environment variable ``name`` out of texts from now on."""
+def withhold(name: str) -> None:
+    """From now on, ``without_secrets`` replaces the value of the environment variable ``name``."""
     _NAMED.add(name)
 
 
@@ -58,12 +58,15 @@ def without_secrets(text: str) -> str:
     These are the variables with names like secrets, and the variables that a config names for one.
     """
     for name in sorted(_NAMED | set(filter(_SECRET.search, os.environ))):
-        text = without_secret(text, name, os.environ.get(name, ""))
+        text = with_name_for_value(text, name, os.environ.get(name, ""))
     return text
 
 
-def without_secret(text: str, name: str, value: str) -> str:
-    """``text`` with ``${name}`` for a secret ``value``, also where it is in base64, escaped for a URL or for JSON."""
+def with_name_for_value(text: str, name: str, value: str) -> str:
+    """``text`` with ``${name}`` for a secret ``value``, also where it is in base64, escaped for a URL or for JSON.
+
+    A value of fewer than 6 characters stays: it would be replaced inside of words.
+    """
     if len(value) >= _SHORTEST_SECRET:
         for form in _forms(value):
             text = text.replace(form, f"${{{name}}}")

@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, GetJsonSchemaHandle
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from ragtrial.errors import Fault, InputError, did_you_mean, hold_secret, listed
+from ragtrial.errors import Fault, InputError, did_you_mean, listed, withhold
 from ragtrial.registry import AnyOf, installed_version
 
 _LIMITS = {
@@ -492,7 +492,7 @@ def _from_environment(value: object) -> object:
             'variable and name that, without a default: "${NAME}".'
         )
     for name, _ in variables:
-        hold_secret(name)
+        withhold(name)
     return value
 
 

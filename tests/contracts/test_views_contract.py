@@ -34,7 +34,7 @@ class CountView(View[CountPart]):
     is_on_page = True
 
     def compute(self, given: AnalysisInput) -> CountPart:
-        return CountPart(queries=len(given.contest.queries))
+        return CountPart(queries=len(given.inputs.queries))
 
     def warnings(self, part: CountPart) -> Sequence[WarningPart]:
         return [WarningPart(code="counted", message="somebody counted.")]

@@ -36,3 +36,11 @@ def section(root: Path, page: str, start: str) -> str:
 )
 def test_a_table_has_a_row_for_every_name(root: Path, page: str, start: str, names: Iterable[str]) -> None:
     assert set(re.findall(r"^\| `(\w+)`", section(root, page, start), re.MULTILINE)) == {*names}
+
+
+def test_what_contributors_are_sent_to_is_there(root: Path) -> None:
+    named = re.findall(r"`([\w.]+)` in `([\w/]+\.py)`", (root / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert len(named) >= 12
+    for name, file in named:
+        code = (root / "src" / "ragtrial" / file).read_text(encoding="utf-8")
+        assert re.search(rf"^ *(?:def |class )?{name.rpartition('.')[2]}\b", code, re.MULTILINE), (name, file)

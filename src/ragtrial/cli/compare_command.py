@@ -58,15 +58,15 @@ def command(
             raise click.UsageError(f"--across cannot be combined with {name}; remove one of them.")
         return _across(terminal, compared, settings)
     named = None if metrics in (None, "all") else list(spelling.spellings(str(metrics)))
-    inputs = compared.contest(named, settings=settings, all_pairs=all_pairs, may_be_unlabelled=judge is not None)
+    inputs = compared.inputs(named, settings=settings, all_pairs=all_pairs, may_be_unlabelled=judge is not None)
     if judge is not None and metrics is None:
         inputs = inputs.limited_to(report_tables.usual_metrics(inputs.report))
-    inputs, aim = compared.aim(inputs, judge, flips=flips, seed=seed)
+    inputs, chosen = compared.with_options(inputs, judge, flips=flips, seed=seed)
     checks = checks_for_comparison(gates, inputs, terminal)
     if metrics is None:
         inputs = inputs.limited_to(report_tables.usual_metrics(inputs.report))
-    comparison = analysis.analyse(inputs, aim, **options)
-    findings = checks.of_comparison(inputs, aim, comparison)
+    comparison = analysis.analyse(inputs, chosen, **options)
+    findings = checks.of_comparison(inputs, chosen, comparison)
     blocks = {view: view.blocks(view.of(comparison), terminal.width, everything=full) for view in views}
     for view in (view for view in views if view.is_first):
         terminal.show([*blocks.pop(view), ""], before="")

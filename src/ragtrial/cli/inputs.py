@@ -37,7 +37,7 @@ class ComparisonInputs:
                  if (value := getattr(self, option)) not in (None, "results", 0.02, 0.95)]  # fmt: skip
         return shlex.join(["ragtrial", name, *self.reports, *given, *(["--common"] if self.common else []), *more])
 
-    def contest(
+    def inputs(
         self, metrics: Sequence[str] | None = None, *, settings: Sequence[str] = (), **options: bool
     ) -> comparison_input.ComparisonInput:
         """The settings to compare, all without ``settings``; ``input_of`` documents other options and errors."""
@@ -46,17 +46,17 @@ class ComparisonInputs:
                                          baseline=self.baseline, common=self.common, directory=self.results,
                                          **options)  # fmt: skip
 
-    def aim(
+    def with_options(
         self, inputs: comparison_input.ComparisonInput, judge: Path | None = None, **options: Any
     ) -> tuple[comparison_input.ComparisonInput, comparing.ComparisonOptions]:
         """The settings and the options of a comparison, which uses the judgments in the file ``judge``, if any.
 
         ``options_of`` documents other options.
         """
-        aim = comparing.options_of(inputs, margin=self.margin, confidence=self.confidence, **options)
+        chosen = comparing.options_of(inputs, margin=self.margin, confidence=self.confidence, **options)
         if judge is not None:
-            aim = comparing.with_judge(inputs, aim, judge)
-        return inputs if aim.judge is None else aim.judge.inputs, aim
+            chosen = comparing.with_judge(inputs, chosen, judge)
+        return inputs if chosen.judge is None else chosen.judge.inputs, chosen
 
 
 _CHAT = ("model", "endpoint", "api_key", "price", "output_price", "max_tokens", "temperature", "seed", "concurrency",

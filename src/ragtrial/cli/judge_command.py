@@ -44,7 +44,7 @@ def command(
     chat = None if offline else judge.chat(output, " (or --offline, to try it without a model)")
     prompt = judge.template(judging.JUDGE_PROMPT, judging.JUDGE_PLACES) if chat else None
     model = judging.Judging(chat, prompt) if chat and prompt else None
-    inputs = compared.contest(settings=settings, may_be_one=True, may_be_unlabelled=True).limited_to([])
+    inputs = compared.inputs(settings=settings, may_be_one=True, may_be_unlabelled=True).limited_to([])
     texts = judging.texts_to_judge(inputs, depth, queries, judge.seed, config, terminal.progress())
     terminal.warn(inputs.warnings)
     if model is None:

@@ -45,7 +45,7 @@ def command(
         raise click.UsageError("--random-queries takes all texts of its queries; leave out --budget.")
     worklists.check_new(output, force=force)
     unlabelled = random_queries is not None
-    inputs = compared.contest(settings=settings, may_be_one=True, may_be_unlabelled=unlabelled).limited_to([])
+    inputs = compared.inputs(settings=settings, may_be_one=True, may_be_unlabelled=unlabelled).limited_to([])
     options = pooling.PoolOptions(
         budget=budget or _BUDGET, depth=depth, seed=seed, repeats=repeat, labels=labels, config=config
     )

@@ -42,13 +42,13 @@ def command(
     elif target.suffix.lower() not in (".html", ".htm"):
         message = "a page is written as .html; with --plot NAME, a plot as .svg or .png."
         raise InputError(Fault(str(target), message=message))
-    inputs = compared.contest(may_be_one=plot is None, may_be_unlabelled=plot is None or judge is not None)
-    inputs, aim = compared.aim(inputs, judge)
+    inputs = compared.inputs(may_be_one=plot is None, may_be_unlabelled=plot is None or judge is not None)
+    inputs, chosen = compared.with_options(inputs, judge)
     if plot is None:
-        content = page.page(inputs, aim)
+        content = page.page(inputs, chosen)
     else:
         primary = inputs.limited_to([inputs.primary])
-        comparison = analysis.analyse(primary, aim, **{analysis.view_of(plot).name: True})
+        comparison = analysis.analyse(primary, chosen, **{analysis.view_of(plot).name: True})
         content = analysis.image(analysis.draw(plot, primary, comparison), str(target))
     if target.exists():
         terminal.note(f"{target} is overwritten.")

@@ -1,4 +1,7 @@
-"""An existing Milvus collection, in a folder of Milvus Lite or on a server."""
+"""An existing Milvus collection, in a folder of Milvus Lite or on a server.
+
+Its items become passages of documents in ``engines/placement.py``.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Stretch(NamedTuple):
 
 
 def texts_to_grade(
-    contest: ComparisonInput,
+    inputs: ComparisonInput,
     hits: Sequence[tuple[int, HitKey]],
     config_file: Path | None,
     progress: Progress,
@@ -48,12 +48,12 @@ def texts_to_grade(
     With ``quotes`` the longest passage of a document is shown. Raises InputError if texts are missing, LabelsError for
     missing questions.
     """
-    wanted = [(contest.queries[row].id, found) for row, found in hits]
-    if not any(is_of_given_runs(setting.report) for setting in contest.settings):
-        texts = _kept(contest, wanted)
+    wanted = [(inputs.queries[row].id, found) for row, found in hits]
+    if not any(is_of_given_runs(setting.report) for setting in inputs.settings):
+        texts = _kept(inputs, wanted)
     else:
-        texts = _whole_documents(contest, wanted, config_file, progress)
-    questions = _questions_of(contest, list(dict.fromkeys(row for row, _ in hits)), config_file)
+        texts = _whole_documents(inputs, wanted, config_file, progress)
+    questions = _questions_of(inputs, list(dict.fromkeys(row for row, _ in hits)), config_file)
     items = []
     for (row, found), (query, _) in zip(hits, wanted, strict=True):
         stretches = _joined(texts[query, found])
@@ -67,10 +67,10 @@ def texts_to_grade(
 
 
 def _whole_documents(
-    contest: ComparisonInput, wanted: Sequence[Wanted], config_file: Path | None, progress: Progress
+    inputs: ComparisonInput, wanted: Sequence[Wanted], config_file: Path | None, progress: Progress
 ) -> dict[Wanted, list[Row]]:
     """The documents of ``config_file`` that given rankings name."""
-    report = contest.report
+    report = inputs.report
     if config_file is None:
         raise InputError(
             f"run {report.run_id} was scored from rankings alone, without texts to label. Name a config with the "
@@ -89,16 +89,16 @@ def _whole_documents(
     return texts
 
 
-def _questions_of(contest: ComparisonInput, rows: Sequence[int], config_file: Path | None) -> dict[int, str]:
+def _questions_of(inputs: ComparisonInput, rows: Sequence[int], config_file: Path | None) -> dict[int, str]:
     """The text of the queries at ``rows``, in the report or else in the labels of ``config_file``."""
-    questions = {row: contest.queries[row].text for row in rows}
+    questions = {row: inputs.queries[row].text for row in rows}
     if config_file is not None and not all(questions.values()):
         options = load_config(config_file).dataset
         if options.beir is not None:  # its overlay need not exist
             options = options.model_copy(update={"overlay": None})
         texts = {query.id: query.text for query in load_dataset(options).labels.queries}
-        questions = {row: text or texts.get(contest.queries[row].id, "") for row, text in questions.items()}
-    lacking = [contest.queries[row].id for row, text in questions.items() if not text.strip()]
+        questions = {row: text or texts.get(inputs.queries[row].id, "") for row, text in questions.items()}
+    lacking = [inputs.queries[row].id for row, text in questions.items() if not text.strip()]
     if lacking:
         raise LabelsError(
             f"the report does not have the texts of its queries, nor does the config: {listed(lacking, 5)}. Name a "
@@ -107,11 +107,11 @@ def _questions_of(contest: ComparisonInput, rows: Sequence[int], config_file: Pa
     return questions
 
 
-def _kept(contest: ComparisonInput, wanted: Sequence[Wanted]) -> dict[Wanted, list[Row]]:
+def _kept(inputs: ComparisonInput, wanted: Sequence[Wanted]) -> dict[Wanted, list[Row]]:
     """The passages in the texts of the reports. Raises ReportError if these are damaged."""
     chunks: dict[Wanted, dict[str, Path]] = {key: {} for key in wanted}
     queries = list(dict.fromkeys(query for query, _ in wanted))
-    for contender in contest.settings:
+    for contender in inputs.settings:
         folder = contender.report.folder
         rows = contender.report.rankings(contender.part.name, queries)
         for query, row in zip(queries, rows, strict=True):
@@ -119,12 +119,12 @@ def _kept(contest: ComparisonInput, wanted: Sequence[Wanted]) -> dict[Wanted, li
                 if (query, unit) in chunks:
                     chunks[query, unit].setdefault(chunk, folder)
     texts: dict[str, dict[str, Any]] = {}
-    for folder, report in {setting.report.folder: setting.report for setting in contest.settings}.items():
+    for folder, report in {setting.report.folder: setting.report for setting in inputs.settings}.items():
         names = {name for folders in chunks.values() for name, where in folders.items() if where == folder}
         texts.update(report.texts(names))
     lacking = {name for names in chunks.values() for name in names} - texts.keys()
     if lacking or not all(chunks.values()):
-        place = contest.report.folder / "texts.jsonl.gz"
+        place = inputs.report.folder / "texts.jsonl.gz"
         raise ReportError(Fault(str(place), message="is damaged: it lacks what rankings/ name; run it again."))
     return {key: [texts[name] for name in names] for key, names in chunks.items()}
 

@@ -71,17 +71,17 @@ MOST_CHARACTERS = 12_000
 
 
 def texts_to_judge(
-    contest: ComparisonInput, depth: int | None, queries: int | None, seed: int, config: Path | None, progress: Progress
+    inputs: ComparisonInput, depth: int | None, queries: int | None, seed: int, config: Path | None, progress: Progress
 ) -> list[list[TextToGrade]]:
     """The texts of the first ``queries`` queries (None: all), query by query.
 
     Queries with human labels come first, then the others in a random order: the queries that are judged when a budget
     ends are a random sample. Raises InputError if texts or questions are missing.
     """
-    rankings = JudgedRankings(contest)
+    rankings = JudgedRankings(inputs)
     deep = depth or rankings.usual_depth()
-    found = {row: list(rankings.best_ranks(row, deep)) for row in _in_order(contest, seed)[:queries]}
-    texts = iter(texts_to_grade(contest, [(row, hit) for row, hits in found.items() for hit in hits], config, progress))
+    found = {row: list(rankings.best_ranks(row, deep)) for row in _in_order(inputs, seed)[:queries]}
+    texts = iter(texts_to_grade(inputs, [(row, hit) for row, hits in found.items() for hit in hits], config, progress))
     return [[next(texts) for _ in hits] for hits in found.values()]
 
 
@@ -90,12 +90,12 @@ def shown(text: TextToGrade) -> str:
     return (f"{text.title}\n{text.text}" if text.title else text.text)[:MOST_CHARACTERS]
 
 
-def _in_order(contest: ComparisonInput, seed: int) -> Sequence[int]:
-    rows = list(range(len(contest.queries)))
+def _in_order(inputs: ComparisonInput, seed: int) -> Sequence[int]:
+    rows = list(range(len(inputs.queries)))
     random.Random(seed).shuffle(rows)  # noqa: S311 - not for secrets
 
     def rank(row: int) -> int:
-        query = contest.queries[row]
+        query = inputs.queries[row]
         return 0 if DRAWN_AT_RANDOM in query.tags else 1 if query.relevant_docs else 2
 
     return sorted(rows, key=rank)

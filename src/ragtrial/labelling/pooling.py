@@ -48,7 +48,7 @@ class PoolOptions:
 
 @dataclass(frozen=True)
 class PooledHit:
-    """A hit of the query at ``row`` of the contest, and the best ``rank`` that a setting gives it.
+    """A hit of the query at ``row`` of the inputs, and the best ``rank`` that a setting gives it.
 
     ``weight`` is how much a label of it could move the difference of two settings; 0 where it is judged.
     """
@@ -74,17 +74,17 @@ class Pooled:
 
 
 class Pool:
-    """The first ``depth`` hits of all settings of a contest, by default to the depth of the primary metric.
+    """The first ``depth`` hits of all settings of a inputs, by default to the depth of the primary metric.
 
     Queries that count for no setting are left out. Raises ReportError for rankings that cannot be read, or that do not
     give the scores of their report.
     """
 
-    def __init__(self, contest: ComparisonInput, depth: int | None = None) -> None:
-        self._contest = contest
-        self._metric = parse_metric(contest.primary)
-        self._rankings = JudgedRankings(contest)
-        self._values = contest.scores(contest.primary).values
+    def __init__(self, inputs: ComparisonInput, depth: int | None = None) -> None:
+        self._contest = inputs
+        self._metric = parse_metric(inputs.primary)
+        self._rankings = JudgedRankings(inputs)
+        self._values = inputs.scores(inputs.primary).values
         self.depth = depth or self._rankings.usual_depth()
         self.judged: list[PooledHit] = []
         unjudged: list[PooledHit] = []
@@ -123,57 +123,57 @@ class Pool:
         return np.asarray(np.max(moved, axis=0))
 
 
-def pool_of(contest: ComparisonInput, options: PoolOptions, progress: Progress | None = None) -> Pooled:
-    """The worklist of a contest.
+def pool_of(inputs: ComparisonInput, options: PoolOptions, progress: Progress | None = None) -> Pooled:
+    """The worklist of a inputs.
 
     The order is random, by the seed, with judged hits in between, so that it reveals nothing. Raises InputError
     where nothing is to label, and where texts or the file of the labels cannot be had.
     """
-    pool = Pool(contest, options.depth)
+    pool = Pool(inputs, options.depth)
     new = [hit for hit in pool.unjudged[: options.budget] if hit.weight > _LEAST]
     if not new:
-        raise InputError(_nothing(pool, contest))
+        raise InputError(_nothing(pool, inputs))
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
     again = rng.sample(pool.judged, min(options.repeated(len(new)), len(pool.judged)))
     order = list(range(len(new) + len(again)))
     rng.shuffle(order)
-    worklist = _worklist(contest, new, again, order, options, "stakes", progress or Silent())
+    worklist = _worklist(inputs, new, again, order, options, "stakes", progress or Silent())
     return Pooled(worklist, len(new), len(again), len(pool.unjudged), pool.depth)
 
 
 def _worklist(
-    contest: ComparisonInput, new: Sequence[PooledHit], again: Sequence[PooledHit], order: Sequence[int],
+    inputs: ComparisonInput, new: Sequence[PooledHit], again: Sequence[PooledHit], order: Sequence[int],
     options: PoolOptions, drawn: Drawn, progress: Progress,
 ) -> Worklist:  # fmt: skip
     """The hits as texts to grade in this order: all that was found of a document, or the longest passage for quotes."""
-    report = contest.report
+    report = inputs.report
     target = label_target(report, options.labels, options.config)
     hits = [(hit.row, hit.found) for hit in (*new, *again)]
-    items = texts_to_grade(contest, hits, target.config, progress, quotes=target.form != "document")
+    items = texts_to_grade(inputs, hits, target.config, progress, quotes=target.form != "document")
     refuse_others(target, items[: len(new)], report)
     return Worklist(
         ragtrial_worklist=1, labels=str(target.file), kind=target.kind, form=target.form, drawn=drawn,
         config=None if target.config is None else str(target.config), report=str(report.folder.absolute()),
-        metric=contest.primary, seed=options.seed, items=[items[place] for place in order],
-        highest_grade=max((label.relevance for query in contest.queries for label in query.relevant_docs), default=0),
+        metric=inputs.primary, seed=options.seed, items=[items[place] for place in order],
+        highest_grade=max((label.relevance for query in inputs.queries for label in query.relevant_docs), default=0),
     )  # fmt: skip
 
 
-def _nothing(pool: Pool, contest: ComparisonInput) -> str:
+def _nothing(pool: Pool, inputs: ComparisonInput) -> str:
     if not pool.unjudged:
         return (
             f"nothing is left to label: all hits that the settings have among their first {pool.depth} are judged. "
             "Look deeper with --depth, or add settings or queries."
         )
     return (
-        f"no label could change the difference of the settings by {contest.primary}: they rank the unjudged hits "
+        f"no label could change the difference of the settings by {inputs.primary}: they rank the unjudged hits "
         f"({len(pool.unjudged):,} in all) alike. Pool one setting alone, for its score: ragtrial pool "
-        f"{contest.report.folder}:{contest.settings[0].part.name}"
+        f"{inputs.report.folder}:{inputs.settings[0].part.name}"
     )
 
 
 def random_pool_of(
-    contest: ComparisonInput, queries: int, options: PoolOptions, progress: Progress | None = None
+    inputs: ComparisonInput, queries: int, options: PoolOptions, progress: Progress | None = None
 ) -> Pooled:
     """The worklist of ``queries`` random queries that were not drawn before.
 
@@ -182,13 +182,13 @@ def random_pool_of(
     a query that is judged whole, so that the labels get the tag of the draw. Raises InputError if fewer queries are
     left, and if texts or the file of the labels are missing.
     """
-    rankings = JudgedRankings(contest)
+    rankings = JudgedRankings(inputs)
     depth = options.depth or rankings.usual_depth()
-    left = [row for row, query in enumerate(contest.queries) if DRAWN_AT_RANDOM not in query.tags]
+    left = [row for row, query in enumerate(inputs.queries) if DRAWN_AT_RANDOM not in query.tags]
     if queries > len(left):
-        drawn = len(contest.queries) - len(left)
+        drawn = len(inputs.queries) - len(left)
         raise InputError(
-            f"{counted(queries, 'query', 'queries')} cannot be drawn: the report has {len(contest.queries):,}, of "
+            f"{counted(queries, 'query', 'queries')} cannot be drawn: the report has {len(inputs.queries):,}, of "
             f"which {drawn:,} were drawn before. Draw at most {len(left):,}, or ask more questions."
         )
     rng = random.Random(options.seed)  # noqa: S311 - not for secrets
@@ -196,7 +196,7 @@ def random_pool_of(
     new, again = _drawn(rankings, rows, depth, options, rng)
     hits, place_of_row = [*new, *again], {row: place for place, row in enumerate(rows)}
     order = sorted(range(len(hits)), key=lambda place: (place_of_row[hits[place].row], rng.random()))
-    worklist = _worklist(contest, new, again, order, options, "random", progress or Silent())
+    worklist = _worklist(inputs, new, again, order, options, "random", progress or Silent())
     return Pooled(worklist, len(new), len(again), len(new), depth)
 
 

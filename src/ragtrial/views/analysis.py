@@ -45,14 +45,14 @@ class Analysis(Comparison):
         ]
 
 
-def analyse(contest: ComparisonInput, aim: ComparisonOptions, **views: bool) -> Analysis:
+def analyse(inputs: ComparisonInput, options: ComparisonOptions, **views: bool) -> Analysis:
     """The comparison, the views that are always computed, and the ``views`` that are asked for, as ``slices=True``.
 
     Raises ComparisonError if the baseline is missing, KeyError for an unknown view.
     """
     chosen = {VIEWS[name].name for name, is_asked in views.items() if is_asked}
-    comparison = compare_settings(contest, aim)
-    given = AnalysisInput(contest, aim, comparison, chosen)
+    comparison = compare_settings(inputs, options)
+    given = AnalysisInput(inputs, options, comparison, chosen)
     found = {view.name: view.compute(given) for view in all_views() if view.is_always_computed or view.name in chosen}
     return Analysis(**dict(comparison), found=found)
 
@@ -78,13 +78,13 @@ def check_plot(name: str, output: str) -> None:
         raise PlotError(f"{output}: a plot is written as .svg or .png; name such a file.")
 
 
-def draw(name: str, contest: ComparisonInput, analysis: Analysis) -> Figure:
+def draw(name: str, inputs: ComparisonInput, analysis: Analysis) -> Figure:
     """The plot called ``name``; ``analysis`` must have the part of its view.
 
     Raises PlotError if the reports have no data for it, or matplotlib is not installed.
     """
     with styled():
-        return view_of(name).plots[name](ViewInput(contest, analysis))
+        return view_of(name).plots[name](ViewInput(inputs, analysis))
 
 
 def image(figure: Figure, output: str) -> bytes:

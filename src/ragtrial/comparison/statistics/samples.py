@@ -47,10 +47,10 @@ def queries_for_skewness(skewness: float) -> int:
 
 @dataclass(frozen=True)
 class Procedure:
-    """A test with its correction: ``level`` is the probability of any wrong claim in a family.
+    """How ``infer`` tests families of comparisons: ``level`` is the probability of any wrong claim in one of them.
 
-    ``flips`` is the number of random sign flips, and of resamples. If the queries allow no more flips, each is taken
-    once.
+    The correction for several comparisons is part of ``infer``: the largest statistic of each draw (max-t). ``flips``
+    is the number of random sign flips, and of resamples. If the queries allow no more flips, each is taken once.
     """
 
     level: float = 0.05

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
 from ragtrial.components.endpoints.bodies import BodyError, collected, json_value, mapped, whole_characters
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.errors import EndpointError, RefusedError, without_secret
+from ragtrial.errors import EndpointError, RefusedError, with_name_for_value
 
 if TYPE_CHECKING:
     import httpx
@@ -181,7 +181,7 @@ class Client:
     def _cleaned(self, answer: Any) -> Any:
         """``answer`` in whole characters, with the name of its variable for the key, which some servers repeat."""
         name, key = self.options.key_variable or "", self._key or ""
-        return mapped(answer, lambda text: without_secret(whole_characters(text), name, key))
+        return mapped(answer, lambda text: with_name_for_value(whole_characters(text), name, key))
 
     def _wait(self, asked: float | None, tries: int, first: float) -> None:
         """Wait as long as the server asked, or twice as long each time; jitter keeps requests from coming at once."""

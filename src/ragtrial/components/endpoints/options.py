@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
 
-from ragtrial.errors import ModelNotFoundError, hold_secret
+from ragtrial.errors import ModelNotFoundError, withhold
 from ragtrial.options import Options, parts_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -121,7 +121,7 @@ class EndpointOptions(Options):
         name = self.key_variable
         if name is None:
             return None
-        hold_secret(name)
+        withhold(name)
         found = os.environ.get(name, "").strip()
         if not found:
             raise ModelNotFoundError(

@@ -61,22 +61,22 @@ def packed(value: Any) -> str:
 
 
 def summary_block(
-    contest: ComparisonInput, hits: FoundHits, ranked: Sequence[str], baseline: str | None
+    inputs: ComparisonInput, hits: FoundHits, ranked: Sequence[str], baseline: str | None
 ) -> dict[str, Any]:
     """Settings in the order of ``ranked``, questions, every value of the chosen metrics, and the rank of each first
     answer.
     """
-    report, k = contest.report, parse_metric(contest.primary).k
+    report, k = inputs.report, parse_metric(inputs.primary).k
     return {
         "metrics": [
             {"name": name, "formula": report.metrics[name].formula, "better": report.metrics[name].better}
-            for name in contest.metrics
+            for name in inputs.metrics
         ],
-        "settings": list(contest.names),
-        "order": [contest.setting_index(name) for name in ranked],
+        "settings": list(inputs.names),
+        "order": [inputs.setting_index(name) for name in ranked],
         "baseline": baseline,
-        "queries": [_query(query) for query in contest.queries],
-        "values": [_columns(contest.scores(metric).values) for metric in contest.metrics],
+        "queries": [_query(query) for query in inputs.queries],
+        "values": [_columns(inputs.scores(metric).values) for metric in inputs.metrics],
         "k": k,
         "first": [own.first_relevant(report.relevance_threshold, k).tolist() for own in hits.settings],
         "unit": report.unit,
@@ -128,7 +128,7 @@ def _below(deep: DeepRanks, documents: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def text_block(contest: ComparisonInput, wanted: Sequence[str], taken: int) -> dict[str, Any]:
+def text_block(inputs: ComparisonInput, wanted: Sequence[str], taken: int) -> dict[str, Any]:
     """Title and text by chunk, in the order of ``wanted`` until there is no more room, and how many were left out.
 
     ``taken`` is how long the page is without them.
@@ -136,7 +136,7 @@ def text_block(contest: ComparisonInput, wanted: Sequence[str], taken: int) -> d
     room = min(TEXT_BYTES, int((ALL_BYTES - taken) / _ENVELOPE))
     places = {name: place for place, name in enumerate(wanted) if name}
     rows: dict[str, dict[str, Any]] = {}
-    for report in {contender.report.folder: contender.report for contender in contest.settings}.values():
+    for report in {contender.report.folder: contender.report for contender in inputs.settings}.values():
         if report.file(TEXTS).is_file():
             rows = report.texts(places) | rows
     ordered = sorted(rows.values(), key=lambda row: places[row["chunk"]])
@@ -223,14 +223,14 @@ class FoundHits:
     ``keys`` has document, start and end of each chunk, ``names`` its id, empty where whole documents were ranked.
     """
 
-    def __init__(self, contest: ComparisonInput) -> None:
+    def __init__(self, inputs: ComparisonInput) -> None:
         """Raises ReportError if rankings are missing or damaged."""
-        self.unit: Unit = contest.report.unit
+        self.unit: Unit = inputs.report.unit
         self.keys: list[Key] = []
         self.names: list[str] = []
         self._codes: dict[Key, int] = {}
-        self.queries = [query.id for query in contest.queries]
-        self.settings = [self._read(contender) for contender in contest.settings]
+        self.queries = [query.id for query in inputs.queries]
+        self.settings = [self._read(contender) for contender in inputs.settings]
 
     def place(self, code: int) -> Key:
         """The key of a hit: its document, or the characters of its chunk under unit: span."""
@@ -298,20 +298,20 @@ def deep_ranks(queries: Sequence[QueryPart], hits: FoundHits) -> list[DeepRanks]
     ]  # fmt: skip
 
 
-def reasons_block(contest: ComparisonInput, hits: FoundHits, deep: Sequence[DeepRanks]) -> dict[str, Any]:
+def reasons_block(inputs: ComparisonInput, hits: FoundHits, deep: Sequence[DeepRanks]) -> dict[str, Any]:
     """Why rankings differ: the gain of each hit and its rank in each part, 0 for none, aligned with the hits.
 
     ``adds_below`` has the gains of hits in ``deep``. ``others`` are relevant documents, or chunks, that a part of the
     setting found and the setting did not.
     """
-    has_groups = any(one.group is not None for query in contest.queries for one in query.relevant_docs)
-    why = why_no_shares(contest.primary, contest.report.unit, has_groups=has_groups)
-    gains = None if why else [gain_share(contest.primary, query, contest.report) for query in contest.queries]
-    wanted = list(_relevant(contest, hits))
+    has_groups = any(one.group is not None for query in inputs.queries for one in query.relevant_docs)
+    why = why_no_shares(inputs.primary, inputs.report.unit, has_groups=has_groups)
+    gains = None if why else [gain_share(inputs.primary, query, inputs.report) for query in inputs.queries]
+    wanted = list(_relevant(inputs, hits))
     settings = []
-    for setting, own, below in zip(contest.settings, hits.settings, deep, strict=True):
-        parts, notes = kept_parts(setting, [query.id for query in contest.queries])
-        keys = [hits.shown(own, row) for row in range(len(contest.queries))]
+    for setting, own, below in zip(inputs.settings, hits.settings, deep, strict=True):
+        parts, notes = kept_parts(setting, [query.id for query in inputs.queries])
+        keys = [hits.shown(own, row) for row in range(len(inputs.queries))]
         shown = [[(key, rank) for rank, key in enumerate(of_query, 1)] for of_query in keys]
         deeper = [list(ranks.items()) for ranks in below]
         passages = setting.part.per_query.passages
@@ -320,12 +320,12 @@ def reasons_block(contest: ComparisonInput, hits: FoundHits, deep: Sequence[Deep
                 "adds": None if gains is None else list(_adds(gains, shown)),
                 "adds_below": None if gains is None else list(_adds(gains, deeper)),
                 "notes": notes,
-                "parts": [_part(part, contest.queries, keys) for part in parts],
-                "others": list(_others(parts, contest.queries, keys, wanted)),
+                "parts": [_part(part, inputs.queries, keys) for part in parts],
+                "others": list(_others(parts, inputs.queries, keys, wanted)),
                 "passages": None if passages is None else [[part.found for part in parts] for parts in passages],
             }
         )
-    return {"metric": contest.primary, "why_no_shares": why, "settings": settings}
+    return {"metric": inputs.primary, "why_no_shares": why, "settings": settings}
 
 
 def _adds(gains: Sequence[GainShare], ranks: Sequence[Sequence[tuple[Key, int]]]) -> Iterator[float]:
@@ -353,9 +353,9 @@ def _ranks(part: KeptPart, query: QueryPart, keys: Sequence[Key]) -> list[int]:
     return [rank_in_row(row, key, places.get(key[0], ())) or 0 for key in keys]
 
 
-def _relevant(contest: ComparisonInput, hits: FoundHits) -> Iterator[list[Key]]:
+def _relevant(inputs: ComparisonInput, hits: FoundHits) -> Iterator[list[Key]]:
     """For each query the labelled documents, or under unit: span the relevant chunks that any setting shows."""
-    for place, query in enumerate(contest.queries):
+    for place, query in enumerate(inputs.queries):
         if hits.unit == "document":
             keys: list[Key] = [(label.doc, None, None) for label in query.relevant_docs if label.relevance > 0]
         else:

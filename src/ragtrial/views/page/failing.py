@@ -51,23 +51,23 @@ class Failing:
     ranks: str
 
 
-def failing_questions(contest: ComparisonInput, hits: FoundHits, setting: str) -> list[Failing]:
+def failing_questions(inputs: ComparisonInput, hits: FoundHits, setting: str) -> list[Failing]:
     """The questions with the lowest values of ``setting``. Ties go to questions on which most settings fail.
 
     ``hits`` are the hits of the same settings and questions. Questions with the best value, and
     those without an answer, are left out.
     """
-    index, sign = contest.setting_index(setting), contest.sign(contest.primary)
-    values = sign * contest.scores(contest.primary).values
-    can_fail = [any(label.relevance > 0 for label in query.relevant_docs) for query in contest.queries]
+    index, sign = inputs.setting_index(setting), inputs.sign(inputs.primary)
+    values = sign * inputs.scores(inputs.primary).values
+    can_fail = [any(label.relevance > 0 for label in query.relevant_docs) for query in inputs.queries]
     counted = np.flatnonzero(can_fail & ~np.isnan(values[index]) & (values[index] < np.nanmax(values, initial=-np.inf)))
     order = counted[np.lexsort([np.nansum(values[:, counted], axis=0), values[index, counted]])][:MOST].tolist()
-    wanted = {name for row in order for name in _chunks(hits, contest.queries[row], row, index)}
+    wanted = {name for row in order for name in _chunks(hits, inputs.queries[row], row, index)}
     texts: dict[str, Row] = {}
-    for report in {contender.report.folder: contender.report for contender in contest.settings}.values():
+    for report in {contender.report.folder: contender.report for contender in inputs.settings}.values():
         if report.file(TEXTS).is_file():
             texts = report.texts(wanted) | texts
-    return [_failing(contest, hits, texts, row, index) for row in order]
+    return [_failing(inputs, hits, texts, row, index) for row in order]
 
 
 def _chunks(hits: FoundHits, query: QueryPart, row: int, index: int) -> Iterator[str]:
@@ -78,14 +78,14 @@ def _chunks(hits: FoundHits, query: QueryPart, row: int, index: int) -> Iterator
     yield from (name for name, key in zip(hits.names, hits.keys, strict=True) if name and key[0] in answers)
 
 
-def _failing(contest: ComparisonInput, hits: FoundHits, texts: dict[str, Row], row: int, index: int) -> Failing:
-    query = contest.queries[row]
+def _failing(inputs: ComparisonInput, hits: FoundHits, texts: dict[str, Row], row: int, index: int) -> Failing:
+    query = inputs.queries[row]
     labels = sorted(query.relevant_docs, key=lambda label: (label.relevance, bool(label.spans)), reverse=True)
     label = labels[0] if labels and labels[0].relevance > 0 else None
     first = hits.settings[index].of_query(row)[:1]
-    k, ranks = parse_metric(contest.primary).k, ""
+    k, ranks = parse_metric(inputs.primary).k, ""
     if label is not None:
-        ranks = _ranks(contest.names, [_rank(hits, row, at, label, k) for at in range(len(hits.settings))], k)
+        ranks = _ranks(inputs.names, [_rank(hits, row, at, label, k) for at in range(len(hits.settings))], k)
     return Failing(
         question=query.text or query.id,
         answer=None if label is None else _answer(label, texts),

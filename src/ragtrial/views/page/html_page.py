@@ -50,36 +50,36 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
-def means_by_metric(contest: ComparisonInput) -> Table:
+def means_by_metric(inputs: ComparisonInput) -> Table:
     """One row per setting, best first by the primary metric; the share of judged hits comes last."""
-    report, settings = contest.report, [setting.part for setting in contest.settings]
-    k = parse_metric(contest.primary).k
-    wanted = [contest.primary, *usual_metrics(report), "judged" if k is None else f"judged@{k}"]
+    report, settings = inputs.report, [setting.part for setting in inputs.settings]
+    k = parse_metric(inputs.primary).k
+    wanted = [inputs.primary, *usual_metrics(report), "judged" if k is None else f"judged@{k}"]
     metrics = [name for name in dict.fromkeys(wanted) if all(name in setting.scores for setting in settings)]
-    best = map(contest.setting_index, best_first(contest))
-    rows = [mean_row(contest.names[place], [settings[place].scores[name] for name in metrics]) for place in best]
+    best = map(inputs.setting_index, best_first(inputs))
+    rows = [mean_row(inputs.names[place], [settings[place].scores[name] for name in metrics]) for place in best]
     return mean_table("setting", metrics, rows)
 
 
-def means_by_budget(contest: ComparisonInput) -> Table:
+def means_by_budget(inputs: ComparisonInput) -> Table:
     """The table of means for the first hits that fit into a budget of tokens; no row unless all settings share a
     budget.
     """
-    report = contest.report
-    settings = _named_parts(contest)
+    report = inputs.report
+    settings = _named_parts(inputs)
     budgets = {setting.budget.tokens if setting.budget else None for setting in settings}
-    is_whole = len(contest.queries) == len(report.queries)
+    is_whole = len(inputs.queries) == len(report.queries)
     return budget_table(report, settings if is_whole and len(budgets) == 1 else [], sys.maxsize)
 
 
-def _named_parts(contest: ComparisonInput) -> list[SettingPart]:
+def _named_parts(inputs: ComparisonInput) -> list[SettingPart]:
     """The settings as they are called on the page."""
-    return [setting.part.model_copy(update={"name": setting.name}) for setting in contest.settings]
+    return [setting.part.model_copy(update={"name": setting.name}) for setting in inputs.settings]
 
 
-def column_texts(contest: ComparisonInput) -> dict[str, str]:
+def column_texts(inputs: ComparisonInput) -> dict[str, str]:
     """The formula of each metric, by its name with and without cutoff."""
-    formulas = {name: part.formula for name, part in contest.report.metrics.items()}
+    formulas = {name: part.formula for name, part in inputs.report.metrics.items()}
     return {str(parse_metric(name).at(None)): formula for name, formula in formulas.items()} | formulas
 
 
@@ -123,35 +123,35 @@ MOST_SHOWN = 100_000
 _SCRIPTS = ("data", "state", "tables", "queries", "moves", "main")
 
 
-def page(contest: ComparisonInput, aim: ComparisonOptions, findings: Findings | None = None) -> bytes:
+def page(inputs: ComparisonInput, options: ComparisonOptions, findings: Findings | None = None) -> bytes:
     """The bytes of the whole page, with the gates of ``findings``; the same bytes for the same reports.
 
-    Raises ReportError if a file of a report is damaged, or if ``aim`` names a baseline that does not exist.
+    Raises ReportError if a file of a report is damaged, or if ``options`` names a baseline that does not exist.
     """
-    report = contest.report
-    contest = contest.limited_to(usual_metrics(report))
-    analysis = analyse(contest, aim, **{view.name: True for view in all_views() if view.is_on_page})
-    return _rendered(contest, analysis, findings).encode()
+    report = inputs.report
+    inputs = inputs.limited_to(usual_metrics(report))
+    analysis = analyse(inputs, options, **{view.name: True for view in all_views() if view.is_on_page})
+    return _rendered(inputs, analysis, findings).encode()
 
 
-def _rendered(contest: ComparisonInput, analysis: Analysis, findings: Findings | None) -> str:
-    given = ViewInput(contest, analysis)
+def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | None) -> str:
+    given = ViewInput(inputs, analysis)
     pages = {view.name: view.page(given) for view in all_views()}
     sections = {name: section for name, section in pages.items() if section is not None}
-    ranked, shown = best_first(contest), _sample(contest)
+    ranked, shown = best_first(inputs), _sample(inputs)
     hits = FoundHits(shown)
     style, script = _asset("assets/page.css"), "\n".join(_asset(f"assets/{name}.js") for name in _SCRIPTS)
     rows = close_comparisons(analysis)
-    origins = [Origin(name, _report_of(contest, name)) for name in contest.report_names]
+    origins = [Origin(name, _report_of(inputs, name)) for name in inputs.report_names]
     warnings = [*(warning for origin in origins for warning in origin.report.warnings), *analysis.all_warnings]
     conclusion, procedure = analysis.conclusion, analysis.procedure
     axes = analysis.found.get("axes")
-    effects = effects_of(axes, contest.sign(contest.primary), procedure.margin, procedure.confidence) if axes else None
+    effects = effects_of(axes, inputs.sign(inputs.primary), procedure.margin, procedure.confidence) if axes else None
     setting = (conclusion.top or ranked)[0]
-    means, cutoffs = means_by_metric(contest), answers_by_cutoff(contest, ranked)
+    means, cutoffs = means_by_metric(inputs), answers_by_cutoff(inputs, ranked)
     reading = meanings_in(conclusion.sentences)
     return _template().render(
-        title=", ".join(dict.fromkeys(contender.report.experiment for contender in contest.settings)),
+        title=", ".join(dict.fromkeys(contender.report.experiment for contender in inputs.settings)),
         policy="default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
         f"script-src {_hash(script)}; style-src {_hash(style)}",
         style=style,
@@ -161,8 +161,8 @@ def _rendered(contest: ComparisonInput, analysis: Analysis, findings: Findings |
         better=conclusion.better,
         verdict=verdict_of(analysis, effects),
         gates=_gates(findings) if findings and findings.gates else [],
-        caveats=_caveats(analysis, contest),
-        plot=plot_of(contest, analysis, ranked),
+        caveats=_caveats(analysis, inputs),
+        plot=plot_of(inputs, analysis, ranked),
         effects=effects,
         meanings=KEY,
         level=percent(procedure.confidence),
@@ -178,30 +178,30 @@ def _rendered(contest: ComparisonInput, analysis: Analysis, findings: Findings |
         findings={"scores": highest_line(means), "cutoffs": _first_line(cutoffs)},
         cutoffs=cutoffs,
         cutoff_names=", ".join(title.removeprefix("first ") for title in cutoffs.titles[1:]),
-        budget=means_by_budget(contest),
-        unanswerable=separation_tables(contest.report, _named_parts(contest)),
-        costs=cost_table(_named_parts(contest)),
-        formulas=column_texts(contest),
+        budget=means_by_budget(inputs),
+        unanswerable=separation_tables(inputs.report, _named_parts(inputs)),
+        costs=cost_table(_named_parts(inputs)),
+        formulas=column_texts(inputs),
         have_best=lambda table: {column.title: column.best for column in table.columns if column.best},
         sections=sections,
-        sampled=[len(shown.queries), len(contest.queries)] if shown is not contest else None,
+        sampled=[len(shown.queries), len(inputs.queries)] if shown is not inputs else None,
         cell_kind=cell_kind,
         about_verdicts=COLUMNS,
         about_unanswerable=RUN_COLUMNS,
     )
 
 
-def _blocks(contest: ComparisonInput, hits: FoundHits, ranked: Sequence[str], baseline: str | None) -> dict[str, str]:
+def _blocks(inputs: ComparisonInput, hits: FoundHits, ranked: Sequence[str], baseline: str | None) -> dict[str, str]:
     """The data of the page; texts have the room that the others leave."""
-    deep = deep_ranks(contest.queries, hits)
+    deep = deep_ranks(inputs.queries, hits)
     ranked_hits, wanted = hits_block(hits, deep)
     blocks = {
-        "summary": packed(summary_block(contest, hits, ranked, baseline)),
+        "summary": packed(summary_block(inputs, hits, ranked, baseline)),
         "hits": packed(ranked_hits),
-        "reasons": packed(reasons_block(contest, hits, deep)),
+        "reasons": packed(reasons_block(inputs, hits, deep)),
         "wordings": packed([own.wordings for own in hits.settings]),
     }
-    return {**blocks, "texts": packed(text_block(contest, wanted, sum(map(len, blocks.values()))))}
+    return {**blocks, "texts": packed(text_block(inputs, wanted, sum(map(len, blocks.values()))))}
 
 
 def _gates(findings: Findings) -> list[tuple[str, str]]:
@@ -210,19 +210,19 @@ def _gates(findings: Findings) -> list[tuple[str, str]]:
     return [("", summary(findings)), *others]
 
 
-def _report_of(contest: ComparisonInput, name: str) -> Report:
-    return next(contender.report for contender in contest.settings if contender.report_name == name)
+def _report_of(inputs: ComparisonInput, name: str) -> Report:
+    return next(contender.report for contender in inputs.settings if contender.report_name == name)
 
 
-def _caveats(analysis: Analysis, contest: ComparisonInput) -> list[str]:
+def _caveats(analysis: Analysis, inputs: ComparisonInput) -> list[str]:
     """The share of hits without a label, if there are any, and the sentences of a judge."""
     lines = list(analysis.judge.sentences) if analysis.judge else []
-    shares = [judged_share(setting, contest.primary) for setting in contest.settings]
+    shares = [judged_share(setting, inputs.primary) for setting in inputs.settings]
     unlabelled = [1 - share for share in shares if share is not None]
-    k = parse_metric(contest.primary).k
+    k = parse_metric(inputs.primary).k
     if not analysis.conclusion.scored.scored:
         return lines
-    if contest.report.unit == "span":
+    if inputs.report.unit == "span":
         lines.append("Text without a label counts as not relevant.")
     elif round(100 * max(unlabelled, default=0.0)):
         first = f"the first {k} hits" if k else "the hits"
@@ -232,17 +232,17 @@ def _caveats(analysis: Analysis, contest: ComparisonInput) -> list[str]:
     return lines
 
 
-def answers_by_cutoff(contest: ComparisonInput, ranked: Sequence[str]) -> Table:
+def answers_by_cutoff(inputs: ComparisonInput, ranked: Sequence[str]) -> Table:
     """For how many questions each setting finds an answer in the first hits; no row without hit rates."""
-    metrics = [metric for metric in map(parse_metric, contest.report.metrics) if metric.definition.name == "hit_rate"]
+    metrics = [metric for metric in map(parse_metric, inputs.report.metrics) if metric.definition.name == "hit_rate"]
     cutoffs = sorted(metric.k for metric in metrics if metric.k)
-    settings = [contest.settings[contest.setting_index(name)] for name in ranked]
+    settings = [inputs.settings[inputs.setting_index(name)] for name in ranked]
     rows = []
     for setting in settings:
         means = [setting.part.scores.get(f"hit_rate@{k}") for k in cutoffs]
         cells = ["-" if mean is None or mean.mean is None else f"{round(mean.mean * mean.n):,}" for mean in means]
         rows.append([setting.name, *cells])
-    is_whole = len(contest.queries) == len(contest.report.queries)
+    is_whole = len(inputs.queries) == len(inputs.report.queries)
     return Table.of(["setting", *(f"first {k}" for k in cutoffs)], rows if cutoffs and is_whole else [], texts=(0,))
 
 
@@ -263,13 +263,13 @@ def highest_line(means: Table) -> str:
     return "; ".join(f"{name} {verbs[name]} best by {', '.join(titles)}" for name, titles in list(best.items())[:3])
 
 
-def _sample(contest: ComparisonInput) -> ComparisonInput:
+def _sample(inputs: ComparisonInput) -> ComparisonInput:
     """The same inputs over a fixed sample of as many queries as the page can show."""
-    most = max(1, MOST_SHOWN // len(contest.settings))
-    if len(contest.queries) <= most:
-        return contest
-    drawn = np.random.default_rng(0).choice(len(contest.queries), most, replace=False)
-    return contest.over({contest.queries[place].id for place in drawn.tolist()})
+    most = max(1, MOST_SHOWN // len(inputs.settings))
+    if len(inputs.queries) <= most:
+        return inputs
+    drawn = np.random.default_rng(0).choice(len(inputs.queries), most, replace=False)
+    return inputs.over({inputs.queries[place].id for place in drawn.tolist()})
 
 
 @cache

@@ -228,22 +228,22 @@ class Plot:
         return len(self.rows) > MOST_NAMED_ROWS
 
 
-def plot_of(contest: ComparisonInput, analysis: Analysis, ranked: Sequence[str]) -> Plot | None:
+def plot_of(inputs: ComparisonInput, analysis: Analysis, ranked: Sequence[str]) -> Plot | None:
     """The plot of the settings in the order of ``ranked``; None where no question is scored."""
     conclusion, digits = analysis.conclusion, digits_of(analysis.conclusion.scored.scored)
     if not conclusion.scored.scored:
         return None
     parts = {part.setting: part for part in _parts(analysis)}
-    ordered = contest.names if conclusion.kind == "no ranking yet" else ranked
-    names = [name for name in ordered if not contest.are_pairs_by_name or name in parts]
-    settings = [contest.settings[contest.setting_index(name)] for name in names]
+    ordered = inputs.names if conclusion.kind == "no ranking yet" else ranked
+    names = [name for name in ordered if not inputs.are_pairs_by_name or name in parts]
+    settings = [inputs.settings[inputs.setting_index(name)] for name in names]
     options, shared = _options(settings)
     unit, costs = _context_costs(settings, parse_metric(conclusion.metric).k)
     has_cost = bool(costs) and max(costs) >= _WORTH_A_COLUMN * min(costs)
     shown_costs = [f"{cost:,.0f}" for cost in costs] if has_cost else [""] * len(settings)
     rows = [
         replace(
-            _row(contest, analysis, setting, parts.get(setting.name), digits), words=words, options=values, cost=cost
+            _row(inputs, analysis, setting, parts.get(setting.name), digits), words=words, options=values, cost=cost
         )
         for setting, (words, values), cost in zip(settings, _words(settings, options), shown_costs, strict=True)
     ]
@@ -257,10 +257,10 @@ def plot_of(contest: ComparisonInput, analysis: Analysis, ranked: Sequence[str])
     is_of_means = conclusion.kind in _UNCOMPARED
     is_low = len(shown) > MOST_NAMED_ROWS
     most = _FEW_TICKS if is_low else _MOST_TICKS
-    extreme = "highest" if contest.sign(conclusion.metric) > 0 else "lowest"
+    extreme = "highest" if inputs.sign(conclusion.metric) > 0 else "lowest"
     called = f"the {'baseline' if analysis.procedure.baseline else extreme}" if is_low and reference else reference
     about = f"mean {conclusion.metric}" if is_of_means else f"difference in {conclusion.metric}"
-    about += f" from {called}" if called and not (is_of_means or contest.are_pairs_by_name) else ""
+    about += f" from {called}" if called and not (is_of_means or inputs.are_pairs_by_name) else ""
     axis = axis_over(ends or [0.1, -0.1], most)
     if is_of_means and max(ends, default=0.0) <= 1:
         axis = Axis(0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
@@ -301,7 +301,7 @@ def _parts(analysis: Analysis) -> Iterator[ComparisonPart]:
 
 
 def _row(
-    contest: ComparisonInput, analysis: Analysis, setting: ComparedSetting, part: ComparisonPart | None, digits: int
+    inputs: ComparisonInput, analysis: Analysis, setting: ComparedSetting, part: ComparisonPart | None, digits: int
 ) -> Row:
     conclusion = analysis.conclusion
     mean = setting.part.scores.get(conclusion.metric)
@@ -310,7 +310,7 @@ def _row(
         for own in _parts(analysis):
             estimates |= {own.setting: own.mean, own.baseline: own.mean_baseline}
     value = estimates.get(setting.name, mean.mean if mean else None)
-    judged = judged_share(setting, conclusion.metric) if contest.report.unit == "document" else None
+    judged = judged_share(setting, conclusion.metric) if inputs.report.unit == "document" else None
     counts = conclusion.found.by_setting.get(setting.name) if conclusion.found else None
     row = Row(
         setting.name,
@@ -319,9 +319,9 @@ def _row(
         judged=None if judged is None else round(100 * judged),
     )
     if conclusion.kind in _UNCOMPARED:
-        values = contest.scores(conclusion.metric).values[contest.setting_index(setting.name)]
+        values = inputs.scores(conclusion.metric).values[inputs.setting_index(setting.name)]
         is_known = conclusion.kind == "one setting"
-        (known,) = linearised(values[None], contest.clusters)
+        (known,) = linearised(values[None], inputs.clusters)
         ends = mean_interval(known, 0.05, conclusion.metric) if is_known else None
         said = f"mean {row.mean}" + (f", 95% CI {ends[0]:.{digits}f} to {ends[1]:.{digits}f}" if ends else "")
         return replace(row, difference=value, interval=ends, said=said)

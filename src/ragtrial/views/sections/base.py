@@ -25,8 +25,8 @@ V = TypeVar("V", bound="View[Any]")
 class AnalysisInput:
     """The input from which a view computes its part."""
 
-    contest: ComparisonInput
-    aim: ComparisonOptions
+    inputs: ComparisonInput
+    options: ComparisonOptions
     comparison: Comparison
     asked: Collection[str]
     """The names of the views that were asked for."""
@@ -39,14 +39,14 @@ class AnalysisInput:
     @property
     def pair(self) -> Pair:
         """The two settings of the first of these."""
-        return self.contest.pair(self.close[0].baseline, self.close[0].setting)
+        return self.inputs.pair(self.close[0].baseline, self.close[0].setting)
 
 
 @dataclass(frozen=True)
 class ViewInput:
     """The input of the page and of plots."""
 
-    contest: ComparisonInput
+    inputs: ComparisonInput
     analysis: Comparison
 
 

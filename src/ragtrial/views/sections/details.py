@@ -101,8 +101,8 @@ class UnjudgedView(View[list[UnjudgedPart]]):
         unclaimed = ("inconclusive", "identical", "too few differences")
         close = sorted(given.close, key=lambda part: part.verdict in unclaimed)
         if self.name not in given.asked:
-            close = close[: max(1, MOST_QUERIES // len(given.contest.queries))]
-        return unjudged_parts(given.contest, close, given.aim.margin)
+            close = close[: max(1, MOST_QUERIES // len(given.inputs.queries))]
+        return unjudged_parts(given.inputs, close, given.options.margin)
 
     def as_json(self, part: list[UnjudgedPart] | None) -> dict[str, Any]:
         return {self.name: [one.model_dump(mode="json") for one in part or ()]}
@@ -164,7 +164,7 @@ class SlicesView(View[SlicesPart]):
     is_on_page = True
 
     def compute(self, given: AnalysisInput) -> SlicesPart:
-        return compare_slices(given.contest, given.close, given.aim.procedure)
+        return compare_slices(given.inputs, given.close, given.options.procedure)
 
     def warnings(self, part: SlicesPart) -> Sequence[WarningPart]:
         return part.warnings
@@ -237,7 +237,7 @@ class EffectsView(View[EffectsPart]):
     is_on_page = is_first = True
 
     def compute(self, given: AnalysisInput) -> EffectsPart | None:
-        return sweep_effects(given.contest, given.aim.procedure)
+        return sweep_effects(given.inputs, given.options.procedure)
 
     def blocks(self, part: EffectsPart | None, width: int, *, everything: bool) -> Iterator[str | Table]:
         yield effect_table(part) if part else "No axes: these settings are no sweep over the values of a parameter."

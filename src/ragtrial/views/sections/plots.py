@@ -82,38 +82,38 @@ def _shortened(name: str) -> str:
     return shown if len(shown) <= 28 else f"{shown[:27]}…"
 
 
-def best_first(contest: ComparisonInput) -> Sequence[str]:
+def best_first(inputs: ComparisonInput) -> Sequence[str]:
     """Names by the mean of the primary metric."""
-    means = np.nan_to_num(contest.scores(contest.primary).means)
-    order = np.argsort(-contest.sign(contest.primary) * means, kind="stable")
-    return [contest.names[index] for index in order.tolist()]
+    means = np.nan_to_num(inputs.scores(inputs.primary).means)
+    order = np.argsort(-inputs.sign(inputs.primary) * means, kind="stable")
+    return [inputs.names[index] for index in order.tolist()]
 
 
-def _names_by_k(contest: ComparisonInput) -> tuple[str, Mapping[int, str]]:
+def _names_by_k(inputs: ComparisonInput) -> tuple[str, Mapping[int, str]]:
     """The primary metric, or the first one that has two cutoffs, and its names by ascending k. Raises PlotError."""
     by_metric: dict[str, dict[int, str]] = {}
-    for name in contest.report.metrics:
+    for name in inputs.report.metrics:
         metric = parse_metric(name)
         if metric.k is not None:
             by_metric.setdefault(str(metric.at(None)), {})[metric.k] = name
     curves = {base: names for base, names in by_metric.items() if len(names) > 1}
     if not curves:
         raise PlotError("cannot plot curves: no metric has two cutoffs; add values of k and run again.")
-    primary = str(parse_metric(contest.primary).at(None))
+    primary = str(parse_metric(inputs.primary).at(None))
     base = primary if primary in curves else next(iter(curves))
     return base, dict(sorted(curves[base].items()))
 
 
 def curve_plot(given: ViewInput) -> Figure:
     """The primary metric over k, or the first one with several cutoffs. Raises PlotError if no metric has them."""
-    contest = given.contest
-    metric, by_k = _names_by_k(contest)
-    names = best_first(contest)
+    inputs = given.inputs
+    metric, by_k = _names_by_k(inputs)
+    names = best_first(inputs)
     figure = new_figure(2.5 + 0.13 * min(len(names), len(SERIES)))
     axes = figure.subplots()
     lines = []
     for place, name in enumerate(names):
-        scores = [contest.settings[contest.setting_index(name)].part.scores.get(by_k[k]) for k in by_k]
+        scores = [inputs.settings[inputs.setting_index(name)].part.scores.get(by_k[k]) for k in by_k]
         means = [math.nan if score is None or score.mean is None else score.mean for score in scores]
         color, marker, stroke = SERIES[place] if place < len(SERIES) else (PALE, "", "-")
         lines += axes.plot([*by_k], means, color=color, marker=marker, linestyle=stroke, gid=f"curve-{place}",

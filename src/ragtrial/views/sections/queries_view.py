@@ -28,7 +28,7 @@ class QueriesView(View[QueriesPart]):
     help = "Queries won and lost by the first row, and those that none can answer."
 
     def compute(self, given: AnalysisInput) -> QueriesPart:
-        return QueriesPart(query_differences(given.contest, given.pair), shared_queries(given.contest))
+        return QueriesPart(query_differences(given.inputs, given.pair), shared_queries(given.inputs))
 
     def as_json(self, part: QueriesPart | None) -> dict[str, Any]:
         return {name: getattr(part, name).model_dump(mode="json") if part else None for name in QueriesPart._fields}

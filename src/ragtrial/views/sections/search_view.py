@@ -26,8 +26,8 @@ class SearchView(View["SearchResult"]):
     def compute(self, given: AnalysisInput) -> SearchResult | None:
         from ragtrial.search.searched import load_result
 
-        first = given.contest.report
-        return load_result(first) if len(given.contest.report_names) == 1 else None
+        first = given.inputs.report
+        return load_result(first) if len(given.inputs.report_names) == 1 else None
 
     def blocks(self, part: SearchResult | None, width: int, *, everything: bool) -> Iterator[str | Table]:
         if part is None:
