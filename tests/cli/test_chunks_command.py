@@ -1,7 +1,5 @@
 """``ragtrial chunks``: what a chunker does, for people and for programs; nothing is embedded."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

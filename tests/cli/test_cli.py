@@ -1,7 +1,5 @@
 """The command line: the answer on stdout, everything else on stderr, and an exit code that means one thing."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """What the commands beside ``run`` answer: init, validate, show, search, list, schema."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

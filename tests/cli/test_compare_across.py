@@ -1,7 +1,5 @@
 """ragtrial compare --across: the same settings on several data sets."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`ragtrial compare`, as a reader, a program and Python code meet it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

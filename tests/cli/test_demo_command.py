@@ -1,7 +1,5 @@
 """``ragtrial demo`` compares retrievers on the packaged sample, without a model, and leaves other files alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

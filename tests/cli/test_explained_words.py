@@ -1,7 +1,5 @@
 """`ragtrial explain` knows every column of every table that a command prints, and the words in its cells."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import get_args

@@ -1,7 +1,5 @@
 """What fails: one setting of several, told at once and at the end, while the others go on."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A report of somebody else whose files are gone, or hold what no report holds: an error or a warning that says so."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Gates on the command line: `ragtrial run` with twelve questions that two retrievers answer unlike well."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io

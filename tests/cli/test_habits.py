@@ -1,7 +1,5 @@
 """What people try first: a config that is found, the latest report, `help`, one setting, CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``ragtrial label``: what it refuses, and how it ends."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

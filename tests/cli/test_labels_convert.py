@@ -1,7 +1,5 @@
 """``labels convert`` says how every label was resolved and all faults at once; ``labels list`` lists the labels."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """validate finds what run would refuse: everything that a config names and that is not there, where it is named."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every `Next:` command that a screen prints works as it is printed, whatever the config is called."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

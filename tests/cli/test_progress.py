@@ -1,7 +1,5 @@
 """Progress in a file or a pipe: a line for each finished stage, for a long one how far it is, and scores at once."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """``ragtrial questions`` and the review of its drafts: nothing is paid twice, and only what is kept becomes a label."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

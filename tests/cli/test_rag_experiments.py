@@ -1,7 +1,5 @@
 """The files of rag-experiments work as they are: its config by `init --from`, its labels, its results."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

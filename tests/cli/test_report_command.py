@@ -1,7 +1,5 @@
 """The page: written at the end of a run or later, also of one setting, and opened in the browser of the system."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

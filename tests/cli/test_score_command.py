@@ -1,7 +1,5 @@
 """`ragtrial score`: runs that other tools made, scored from files."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -3,8 +3,6 @@
 One experiment, of BM25 on the sample data, gives all of them: it needs no model, and its numbers are the same anywhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A search by the command line: what it says, what it writes, what it refuses, and that it goes on after a kill."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

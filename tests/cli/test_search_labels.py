@@ -1,7 +1,5 @@
 """From a search to a labelled query: by key in a terminal, and by option in a script."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What surrounds a command changes what it may say, never how it ends: closed streams, a folder that is gone."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`show --tag` has the means over the queries with a tag, and nothing that was measured over all of them."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

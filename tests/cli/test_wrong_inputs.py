@@ -1,7 +1,5 @@
 """What newcomers get wrong: each mistake is answered with its place, what is wrong there, and what to do next."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Every registered chunker keeps the contract; the kinds differ in where they cut."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every kind of existing collection keeps its contract, whatever its engine."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

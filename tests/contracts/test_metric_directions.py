@@ -1,7 +1,5 @@
 """Best, better and worse follow the direction of each metric of the registry, wherever a result is shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What every metric owes, from the moment it is registered."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import re

@@ -1,7 +1,5 @@
 """An installed package adds a store, a chunker, a retriever, a refiner and an executor by its entry points alone."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """A metric that only this file registers is seen everywhere: one definition carries all that is known of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

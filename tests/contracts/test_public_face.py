@@ -1,7 +1,5 @@
 """What ``from ragtrial import ...`` offers, and that neither it nor ``--help`` loads anything heavy."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import pkgutil

@@ -1,7 +1,5 @@
 """What every retriever and refiner owes, from the moment it is registered."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What is shown of options: what tells them apart, and neither secrets nor what changes no result."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import SecretStr
 

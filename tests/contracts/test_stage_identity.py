@@ -1,7 +1,5 @@
 """A stage is verified as what it is: swapped, foreign and merged ones of every kind are seen, named and built again."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """What every kind of store owes, in a folder and on a server."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import threading

@@ -1,7 +1,5 @@
 """A view carries all that is known of it: one that is registered here alone is seen everywhere."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every warning has a code that programs may rely on, and docs/warnings.md says what each is about."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

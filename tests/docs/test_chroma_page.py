@@ -1,7 +1,5 @@
 """The page on existing collections tells the truth: its programs and its commands run and print what it shows."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pages on chunkers and passages tell the truth: kinds and metrics, and the finding on the sample data."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page on continuous integration tells the truth: its commands, its workflow and its tests run, in their order."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

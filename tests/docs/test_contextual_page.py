@@ -1,7 +1,5 @@
 """The page on contextual text tells the truth: every command and all of its Python run, in their order."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The page on custom retrievers tells the truth: its code runs, and an experiment with its retrievers does."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

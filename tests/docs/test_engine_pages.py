@@ -1,7 +1,5 @@
 """The pages on Milvus, Qdrant and pgvector tell the truth: configs and programs run, and no option is missing."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The guides tell the truth: followed in a project of `ragtrial init`, their commands print what they show."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page on judging tells the truth: its commands run on the sample, with a double that drafts, and no model."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

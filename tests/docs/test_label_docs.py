@@ -1,7 +1,5 @@
 """The page on labelling tells the truth: its commands run, in the order in which they stand."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

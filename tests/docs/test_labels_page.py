@@ -1,7 +1,5 @@
 """The page on labels tells the truth: every command on it runs, and what is shown is what is printed."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

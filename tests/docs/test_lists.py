@@ -1,7 +1,5 @@
 """Tables of names on pages are complete: each has a row for every member, and for nothing else."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

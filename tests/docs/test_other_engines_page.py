@@ -1,7 +1,5 @@
 """The page on engines without a store tells the truth: its files run against LanceDB, and doubles of the others."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Python as the pages show it: it runs, prints what they say, and takes nothing from inside the package."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

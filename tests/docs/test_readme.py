@@ -1,7 +1,5 @@
 """The README is true: every command in it runs, in its order, on a copy of what is shipped."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The tutorial and the reference pages are true: their commands run, and their lists are complete."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

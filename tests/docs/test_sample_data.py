@@ -1,7 +1,5 @@
 """The sample data keeps what the README says of it, and labels that a careful assessor would sign."""
 
-from __future__ import annotations
-
 import gzip
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The documentation is whole: every page is in the navigation, and links lead somewhere."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shutil

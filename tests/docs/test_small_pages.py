@@ -1,7 +1,5 @@
 """Pages with short tests: their commands run, their configs load, and their lists are those of the code."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import typing

@@ -1,7 +1,5 @@
 """The page on stores: its config runs and shows what the page says, and its tables name every kind."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands of pages run in a project as `ragtrial init` writes it, and print what the page says of them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

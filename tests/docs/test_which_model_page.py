@@ -1,7 +1,5 @@
 """The page on models tells the truth: each config of it loads, and each provider's key has the variable it names."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

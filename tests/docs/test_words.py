@@ -1,7 +1,5 @@
 """Everything that is read is in the field's words: pages, help, messages, the HTML report, docstrings and comments."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

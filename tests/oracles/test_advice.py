@@ -3,8 +3,6 @@
 Bounds are four standard errors wide or so: a procedure that is right passes for any seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

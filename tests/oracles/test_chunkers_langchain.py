@@ -1,7 +1,5 @@
 """`preset: langchain` and `fixed` give the chunks of LangChain's own splitters, with the places where they stand."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Vectors equal those of sentence-transformers' own ``encode_query`` and ``encode_document``, whatever a model does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Agreement with trec_eval and with another rank-biased overlap, on random data whose scores have no ties."""
 
-from __future__ import annotations
-
 import ir_measures
 import pytest
 from hypothesis import given

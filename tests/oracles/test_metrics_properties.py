@@ -1,7 +1,5 @@
 """What holds for every ranking and every set of labels, metric by metric."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,8 +3,6 @@
 Each situation of that table is in NUMBERS here, or the docstring of a test, as it stands there.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

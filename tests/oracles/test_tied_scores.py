@@ -1,7 +1,5 @@
 """Documents with equal scores: in trec_eval's order all numbers are trec_eval's, and the range holds both orders."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

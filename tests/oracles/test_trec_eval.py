@@ -1,7 +1,5 @@
 """Every measure that trec_eval and ragtrial both have is the same number, in trec_eval's order of equal scores."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import pytrec_eval

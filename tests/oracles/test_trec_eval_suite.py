@@ -1,7 +1,5 @@
 """The scores of trec_eval's own test files are those that its expected outputs have, by its names of measures."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Custom retrievers in a folder of their own, over a few documents, put to work by themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

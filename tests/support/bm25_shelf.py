@@ -1,7 +1,5 @@
 """A few documents behind what a retriever may ask for, made from real parts, without a plan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

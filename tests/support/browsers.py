@@ -1,7 +1,5 @@
 """The system's Chromium, pages that are open in it, and what they said and asked for."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Iterator

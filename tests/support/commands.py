@@ -1,7 +1,5 @@
 """The command line in processes of their own, watched from outside."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Small reports to compare: made by hand, value by value, and by real runs."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small collections of documents on disk."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

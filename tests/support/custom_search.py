@@ -1,7 +1,5 @@
 """A search function of a user's, as the text of its file: every call is noted, and it fails when it is given to."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

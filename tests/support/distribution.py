@@ -6,8 +6,6 @@ runs the demo and a score there.
 python tests/support/distribution.py
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A model that drafts questions without being one: it replies as it is asked, from the passage that it is shown."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

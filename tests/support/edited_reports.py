@@ -1,7 +1,5 @@
 """Reports that a test edits by hand."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

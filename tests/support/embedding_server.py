@@ -1,7 +1,5 @@
 """A real server of embeddings in OpenAI's form, LitServe's, in processes of its own."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

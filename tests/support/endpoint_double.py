@@ -3,8 +3,6 @@
 Vectors come from a hash of the text, scores and replies from the texts: what is answered can be checked from outside.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

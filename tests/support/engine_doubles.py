@@ -3,8 +3,6 @@
 A wrong path or secret is answered with status 401.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """Small experiments on disk. Their texts are embedded by a function that notes every text it is given."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Families of comparisons as hostile as scores can be: ties, constants, clones, few values, tiny and huge scales."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st

@@ -3,8 +3,6 @@
 Whoever adds a kind adds a function here, and its line in FILLERS.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager

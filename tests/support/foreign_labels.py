@@ -1,7 +1,5 @@
 """A small corpus, labels for it as other tools write them, and the command that converts them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

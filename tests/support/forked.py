@@ -4,8 +4,6 @@ For tests that need a process because it may crash or fill a disk, or to be sure
 depends on how a process begins (its imports, its memory, its signals, what it connects to) is tested in real ones.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

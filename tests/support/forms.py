@@ -1,7 +1,5 @@
 """Runs and qrels as plain values, to compare what was read."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

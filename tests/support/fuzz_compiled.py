@@ -1,7 +1,5 @@
 """A program that feeds damaged files to a library built with sanitizers: LIBRARY FOLDER ROUNDS."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Settings, comparisons and findings with numbers chosen by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 `python tests/support/golden_report.py` writes it anew: do so when a change of the numbers is meant, and say why.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -3,8 +3,6 @@
 `pytest --update-golden` writes anew those that the tests compare: do so when a change of a screen is meant.
 """
 
-from __future__ import annotations
-
 from difflib import unified_diff
 from pathlib import Path
 

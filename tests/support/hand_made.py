@@ -1,7 +1,5 @@
 """Reports made by hand: settings with given scores of one metric, for tests of comparisons."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

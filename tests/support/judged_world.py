@@ -1,7 +1,5 @@
 """Two settings of sixty queries, people's labels of them, and a judge that is right for most texts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

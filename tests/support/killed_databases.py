@@ -1,7 +1,5 @@
 """A database as a process leaves it that is killed while it writes."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

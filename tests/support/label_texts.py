@@ -1,7 +1,5 @@
 """Labels as people and tools write them: valid files in every layout that JSON allows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

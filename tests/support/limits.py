@@ -1,7 +1,5 @@
 """What a process may not exceed, for a while."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 python tests/support/litserve_embeddings.py MODEL_FOLDER PORT
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Servers on the loopback in processes of their own, which end with the block that uses them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Servers of Milvus on this machine: Milvus Lite's, and the packaged Milvus 2.3.5 where it is installed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A server on the loopback that misbehaves in many ways, and what each service of an endpoint should answer."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import socketserver

@@ -1,7 +1,5 @@
 """The code on a page of the documentation, run from top to bottom."""
 
-from __future__ import annotations
-
 import io
 import re
 import shlex

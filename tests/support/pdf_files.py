@@ -1,7 +1,5 @@
 """Small PDF files, written by hand from the format's description (ISO 32000-1), so that no other reader is needed."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 ``python tests/support/plain_english.py [FOLDER]`` lists those of a folder of the package.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

@@ -1,7 +1,5 @@
 """An oracle: runs joined with qrels row by row, in plain Python, as DESIGN.md describes it. Nothing of it is ours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Everything that reads what users hand in, each with files as it should get them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

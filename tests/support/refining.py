@@ -1,7 +1,5 @@
 """Refiners at work on candidates that are written down, with the real materials of a small experiment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The hits of a report's settings, one by one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import count
 

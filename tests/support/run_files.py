@@ -1,7 +1,5 @@
 """Small qrels and runs, as bytes and as files, and what is equal of two joined runs."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Run files and qrels as people really make them, and as nobody should: for Hypothesis."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 SPACES = st.sampled_from([b" ", b"\t", b"  ", b" \t ", b"\v", b"\f ", b" \r "])

@@ -1,7 +1,5 @@
 """Reports of rankings that are written down, scored by labels that are written down."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -4,8 +4,6 @@ All of it runs in this process. What a page says of a command does not depend on
 the libraries anew takes longer than most commands. Tests of what does depend on it start processes: ``commands``.
 """
 
-from __future__ import annotations
-
 import gc
 import io
 import os

@@ -1,7 +1,5 @@
 """Searches whose settings were all run before: their scores are given, only running them is left out."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Situations that a comparison may meet, each as real reports: small made score tables, runs with gaps, a judge."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

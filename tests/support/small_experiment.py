@@ -1,7 +1,5 @@
 """An experiment of three documents and a hashing embedder, and the command line in this process."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Mapping

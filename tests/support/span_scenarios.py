@@ -1,7 +1,5 @@
 """Rankings of chunks and labelled passages, written down in few words, and what a plain reading makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

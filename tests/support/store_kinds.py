@@ -1,7 +1,5 @@
 """Stores as the tests have them: in a folder, or on a server that is started here and ends with the tests."""
 
-from __future__ import annotations
-
 import atexit
 import shutil
 import tempfile

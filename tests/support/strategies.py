@@ -1,7 +1,5 @@
 """Hypothesis strategies for rankings, labels and metrics."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Sweeps as they are in configs, for tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from textwrap import indent
 from typing import Any

@@ -1,7 +1,5 @@
 """The command line in a pseudo-terminal, typed at."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -1,7 +1,5 @@
 """Hypothesis strategies for texts: as users write them, and as nobody should have to."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from ragtrial.dataset.texts import normalised

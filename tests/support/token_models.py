@@ -1,7 +1,5 @@
 """Retrievers by tokens at work on small corpora, and what their models' own library makes of the same texts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

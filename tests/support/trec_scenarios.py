@@ -1,7 +1,5 @@
 """Qrels and runs as dicts of dicts, graded in trec_eval's order and by what its negative grades mean."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

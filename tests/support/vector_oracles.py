@@ -1,7 +1,5 @@
 """Vectors for tests of search, and comparing everything in float64: what exact search must find."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

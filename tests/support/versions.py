@@ -9,8 +9,6 @@ several gigabytes, a Python is tried without it and all that needs it: BM25, the
 and stores of vectors that no model makes run all the same.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shutil

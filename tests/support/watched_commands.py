@@ -1,7 +1,5 @@
 """Command lines in this process, which writes down what each imports, opens, starts and connects to."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """A way to a server that counts what is sent to it, and ends a process of the sender's at a chosen point."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import threading

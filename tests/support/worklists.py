@@ -1,7 +1,5 @@
 """Worklists over the small experiment, and the page that asks them, served."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Runs that share a workspace share the work, find what a lone run finds, and never open one Chroma index at once."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections import Counter

@@ -1,7 +1,5 @@
 """The sample experiment with the real model and the real Chroma, from its config to its numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A byte that is changed anywhere, or an end that is cut off, is seen: numbers are right, or there is an error."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

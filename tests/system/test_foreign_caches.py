@@ -1,7 +1,5 @@
 """A cache that was pulled or restored names servers, and no command connects to one for that."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A report, a worklist and an overlay of somebody else are data: no command imports them, or leads out of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,8 +4,6 @@ Files as they should be are damaged at random. `make fuzz` does that for ten min
 here each reader gets the same 60 damaged files each time. What ever failed is kept in tests/fuzz, by reader.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import time

@@ -1,7 +1,5 @@
 """A remote cache that anyone may have written: what is wrong is named and skipped, and the rest is fetched."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """What others wrote is made harmless wherever it leaves: raw bytes of a terminal and of files, for every command."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 The benchmark of kills does the work: a kill at a random moment of each stage, then the same command again.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

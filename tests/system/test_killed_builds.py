@@ -3,8 +3,6 @@
 RAGTRIAL_KILLS is the number of kills for each store (default: 1), spread evenly over what a run sends to its server.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The page to label on in a real browser: from the first question to the written file, by keyboard and by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

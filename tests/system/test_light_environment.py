@@ -1,7 +1,5 @@
 """The demo, scores, comparisons and pages need neither torch nor a vector database nor a model."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import re

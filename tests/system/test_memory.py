@@ -1,7 +1,5 @@
 """A corpus larger than memory: texts and vectors pass through every stage in parts."""
 
-from __future__ import annotations
-
 import json
 import random
 import resource

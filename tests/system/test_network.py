@@ -1,7 +1,5 @@
 """No command attempts a network connection, though nothing in its environment forbids one."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A sweep over many chunkings keeps no more files open than one over few."""
 
-from __future__ import annotations
-
 import gc
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is installed is what is here: the wheel has every module, the types marker, the licence and the command."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The page can be used by everybody: axe-core finds nothing, columns sort by key, a phone shows that tables go on."""
 
-from __future__ import annotations
-
 from io import BytesIO
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page in a real browser: it draws, finds, links and reads as it should, and asks nothing of any network."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator

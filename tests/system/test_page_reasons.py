@@ -1,7 +1,5 @@
 """The page says what moved and why, where a difference holds, what a parameter does; and it can be read by anybody."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

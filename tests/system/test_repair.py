@@ -1,7 +1,5 @@
 """Damage to a finished stage is seen, said, and made good: the same numbers as before, and a word in the report."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

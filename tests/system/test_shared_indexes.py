@@ -1,7 +1,5 @@
 """Settings that search one index in different ways: other prefixes, other batches, another device."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

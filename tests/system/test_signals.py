@@ -1,7 +1,5 @@
 """An interrupted run ends soon, with 130, says where it was and how to go on; the same command then goes on there."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """What was kept is used only as long as it is what a fresh workspace would hold."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

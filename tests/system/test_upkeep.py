@@ -1,7 +1,5 @@
 """Looking after the workspace: what is listed, what may be removed and what is found damaged."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """RetrievalEvaluator: results in, the same results with evaluations out."""
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil

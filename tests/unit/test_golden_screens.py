@@ -1,7 +1,5 @@
 """Screens that are kept are compared whole, and a difference is shown where it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

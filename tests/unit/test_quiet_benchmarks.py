@@ -1,7 +1,5 @@
 """Benchmarks that measure time begin on a quiet machine alone, unless they are told to."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Columnar rankings: rows of unequal length, cutting, and collapsing chunks into their documents."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the storage knows of its files: seals, remembered hashes, uses, who is at work, and arrays in files."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time

@@ -1,7 +1,5 @@
 """The cache of a user: where it is, and that a second experiment finds it."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import closing

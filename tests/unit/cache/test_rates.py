@@ -1,7 +1,5 @@
 """Rates: how fast work went here, whatever becomes of the file."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`ragtrial cache push` and `pull`: finished work travels over a folder, over fsspec's memory, and over S3."""
 
-from __future__ import annotations
-
 import re
 import socket
 import sys

@@ -1,7 +1,5 @@
 """Bytes under names: whole or not at all, once, by any number of processes."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """Bytes of others are a value or a ValueError that says why, whatever they are."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """Settings on several data sets: the verdict over all of them, one row for each verdict."""
 
-from __future__ import annotations
-
 import statistics
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Questions that belong together count once: which ones do, and every number about them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Comparisons of small contests, against scipy, by hand, and where the truth is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """What is compared: reports and settings by the names that a user writes, and what each pair is."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """What a comparison comes to, in situations of all kinds: tests/golden/conclusions.txt is the specification."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Estimates with an interval: effects over data sets, agreement of raters, means; against other libraries."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

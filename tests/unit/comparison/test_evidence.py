@@ -1,7 +1,5 @@
 """Verdicts: the first of better, worse, no worse than the margin that holds, and what would settle the rest."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Markdown, CSV and JUnit XML of findings: readable, valid, and harmless whatever settings are called."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io

@@ -1,7 +1,5 @@
 """Sign flips: p and critical values agree with scipy, and with brute force."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gates: what can be written, what is refused and how, and when one fails."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Flips and resamples together: p, interval and critical value agree with one another, and with plain loops."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A judge next to people: both sides of a comparison, and the worth of the judge, by scipy and by hand."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

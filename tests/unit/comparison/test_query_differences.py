@@ -1,7 +1,5 @@
 """Two settings query by query: who wins which, what a hit is worth, and where the parts of a setting have it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The reports of a comparison must have labels, queries and meanings of metrics in common."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

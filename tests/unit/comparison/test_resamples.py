@@ -1,7 +1,5 @@
 """The balanced bootstrap-t agrees with plain loops, its standard errors with statsmodels, clusters of one with none."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The score of a winner that is chosen on other queries."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.linalg import sqrtm

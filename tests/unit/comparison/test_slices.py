@@ -1,7 +1,5 @@
 """Differences by kind of query."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The effects of a sweep's parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The two-phase regression estimator: its formulas against statsmodels and plain matrices, and what it promises."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

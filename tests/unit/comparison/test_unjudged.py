@@ -1,7 +1,5 @@
 """What the difference of two settings would be if somebody judged what they found: two extreme gradings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows go in batches, several at once: each row once, never more in memory, and no thread is left."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from threading import Barrier, Lock

@@ -1,7 +1,5 @@
 """BM25: the formulas, what bm25s and rank-bm25 say of the same terms, and what bm25s alone would get wrong."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from dataclasses import replace

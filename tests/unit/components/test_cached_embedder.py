@@ -1,7 +1,5 @@
 """The cached embedder: every text is embedded once, ever."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Requests within a budget: groups are answered whole or not at all, and what is kept costs nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

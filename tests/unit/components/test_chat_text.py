@@ -1,7 +1,5 @@
 """One reader of chat replies: thoughts are no text, content may be parts, marks may be of any language."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A local Chroma index agrees with exact search, has the options that were chosen, and survives damage."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Source code is cut where definitions and statements begin, the outermost first."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A Chroma collection that is there already is searched as it is, in a folder or on a server."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is wrong with a collection is reported before the run, with what is likely meant and what to do."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

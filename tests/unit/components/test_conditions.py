@@ -1,7 +1,5 @@
 """Conditions on metadata, by a hand-worked table: what all engines must agree with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What is indexed for a chunk, option by option; the chunk's span and text are as they were."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

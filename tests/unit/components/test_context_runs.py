@@ -1,7 +1,5 @@
 """Runs with a context: what is made again when it changes, what a report says, and which files are refused when."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A function of the user's cuts: what it returns is placed exactly, or refused with the piece and the document."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A function of the user's answers: what it returns is placed in the documents, or refused with query, hit and why."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

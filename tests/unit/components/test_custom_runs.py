@@ -1,7 +1,5 @@
 """Custom retrievers in experiments: one that fails leaves the others alone; what was answered is not asked again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Fewer dimensions are cut from cached vectors: one embedding pass serves all of them, in every store."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

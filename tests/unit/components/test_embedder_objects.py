@@ -1,7 +1,5 @@
 """An embedder may be an object, as a retriever may: it is called by the methods of the library that it is of."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

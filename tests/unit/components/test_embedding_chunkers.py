@@ -1,7 +1,5 @@
 """Chunkers that need vectors take them from the setting's embedder, once, and lose none of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

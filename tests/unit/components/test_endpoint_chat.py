@@ -1,7 +1,5 @@
 """Chat through an endpoint: each reply is kept when it arrives, and no request is paid for twice."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

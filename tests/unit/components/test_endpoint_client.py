@@ -1,7 +1,5 @@
 """The client of endpoints: patient with busy servers, exact about what they answer, silent about keys."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Dimensions are requested where a service has them, and cut here where the config says so; plans know both."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

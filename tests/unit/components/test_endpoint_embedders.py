@@ -1,7 +1,5 @@
 """Embedders behind endpoints: what is asked of each provider, and that no batch that arrived is paid for again."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Sequence

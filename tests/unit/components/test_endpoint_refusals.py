@@ -1,7 +1,5 @@
 """A refusal costs the text that it is about, fields are the user's, and waits are kept, for every kind of endpoint."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exact search against comparing everything in float64: many vectors, many ties, absurd lengths, tiles of any size."""
 
-from __future__ import annotations
-
 import tracemalloc
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Executors: whoever embeds, the vectors are the same; workers may die, and no text may end a run."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The refiner that asks several wordings of a question."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Query expansion by a chat model: replies become wordings, are kept, paid for once, and shown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Index files of FAISS are searched as they are, whatever their type, and refused where they cannot be."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The arithmetic of fusion, by hand, against plain dicts, and by what must always hold."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import permutations
 from statistics import fmean, pstdev

@@ -1,7 +1,5 @@
 """The refiner that fuses the rankings of several retrievers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is unhealthy about vectors is counted, and said in words that tell what to do; healthy ones get no remark."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Answers of endpoints are on the disk before the worker that got them asks again, whatever the program does then."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event

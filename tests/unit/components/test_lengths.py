@@ -1,7 +1,5 @@
 """Chunks are as long as the tokenizer that the config names says, and are cut again when its content changes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

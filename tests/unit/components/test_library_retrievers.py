@@ -1,7 +1,5 @@
 """Retrievers of LangChain, LlamaIndex and Haystack, the real ones, are asked as they are and mean what they say."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Markdown is cut at its headings, then at its blocks; code and rows stay whole where they can."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import given

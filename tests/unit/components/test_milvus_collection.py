@@ -1,7 +1,5 @@
 """An existing Milvus collection: on a server, under its owner's names, and what its owner should know of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Milvus, embedded and on a server: what it does silently is named, and what it would ignore is refused."""
 
-from __future__ import annotations
-
 import http.server
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """Many ways in which an endpoint misbehaves: each is a named error in time, in little memory, without the key."""
 
-from __future__ import annotations
-
 import resource
 import sys
 import time

@@ -1,7 +1,5 @@
 """Maximal marginal relevance: against a table worked by hand, the definition, and what must hold of any order."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

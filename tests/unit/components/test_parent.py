@@ -1,7 +1,5 @@
 """Parents: the larger text that a hit is in, worked by hand and against the plain definition."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

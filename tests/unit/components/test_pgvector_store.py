@@ -1,7 +1,5 @@
 """pgvector: what PostgreSQL does in silence is said, and no password is written anywhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Qdrant: collections that it scans are named, options arrive, and no key is written anywhere."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

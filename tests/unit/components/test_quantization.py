@@ -1,7 +1,5 @@
 """Vectors of a byte or a bit a number: codes, hits and scores are those of sentence-transformers, to the last tie."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory

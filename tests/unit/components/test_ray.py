@@ -1,7 +1,5 @@
 """The executor of kind ray, on a cluster that has this machine alone."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

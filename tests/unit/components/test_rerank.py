@@ -1,7 +1,5 @@
 """Reranking: the scores are the model's own, raw, each made once, and the order is theirs."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Reranking through an endpoint: each pair is paid for once, and the order is that of the scores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

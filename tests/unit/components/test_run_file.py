@@ -1,7 +1,5 @@
 """Rankings made elsewhere join as a setting: queries and documents are found by name, and what is not is reported."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Semantic chunks: LangChain's thresholds, Smith & Troynikov's target, and a size that holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

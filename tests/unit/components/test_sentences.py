@@ -1,7 +1,5 @@
 """Sentences cover a text, end where a reader would end them, and cost time in proportion to its length."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Separators are what was meant: line ends, not the signs that spell them."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

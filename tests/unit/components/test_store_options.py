@@ -1,7 +1,5 @@
 """Options of stores and collections arrive in the engine: each changes what the engine does, or what it is sent."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What counts as a word when words are looked up."""
 
-from __future__ import annotations
-
 import unicodedata
 from pathlib import Path
 

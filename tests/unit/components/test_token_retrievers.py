@@ -1,7 +1,5 @@
 """Sparse and late-interaction retrieval: scores are the library's own, compared exactly, each vector made once."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Search in sparse vectors and in token vectors: worked by hand, and against products of whole matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tokens are counted as the model itself counts them, and every token has a place in the text."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A function beside the config works however it imports its modules, and each of these is a part of its version."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

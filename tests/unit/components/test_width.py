@@ -1,7 +1,5 @@
 """What an approximate index finds for a setting does not depend on which other settings ask it, or how deep."""
 
-from __future__ import annotations
-
 import random
 import tempfile
 from collections.abc import Mapping, Sequence

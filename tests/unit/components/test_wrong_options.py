@@ -1,7 +1,5 @@
 """Options of chunkers, retrievers and refiners that cannot be: each is an error that says what would be right."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragtrial.components.chunkers.base import CHUNKERS

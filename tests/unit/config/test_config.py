@@ -1,7 +1,5 @@
 """A config is read whole or refused with every fault: file, line and column, what was found, what is expected."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

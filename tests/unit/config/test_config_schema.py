@@ -1,7 +1,5 @@
 """The JSON Schemas that editors use are valid, say what the loaders say, and are the ones that are shipped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The docstrings below fields describe them in schemas, as pydantic would read them at import."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

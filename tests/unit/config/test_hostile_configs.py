@@ -1,7 +1,5 @@
 """A config that somebody else wrote is read in a moment, or is an error that names what is wrong with it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The reference of config keys: each key with its value, default and range, found by its path, its name or its kind."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragtrial.components.chunkers.base import CHUNKERS

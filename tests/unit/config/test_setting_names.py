@@ -1,7 +1,5 @@
 """Settings of a sweep have names that tell what differs, fit for files, no two alike."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

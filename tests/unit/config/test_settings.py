@@ -1,7 +1,5 @@
 """Settings of a config and of its sweep, as a user meets them: what they are called, which are one, what is shared."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

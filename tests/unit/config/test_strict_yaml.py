@@ -1,7 +1,5 @@
 """YAML is read as it is written: no value is guessed, every fault has its place."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

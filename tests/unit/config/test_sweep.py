@@ -1,7 +1,5 @@
 """A sweep is every combination of its axes' values: counted, ordered, drawn and laid over the config as it says."""
 
-from __future__ import annotations
-
 from math import prod
 from pathlib import Path
 from typing import Any

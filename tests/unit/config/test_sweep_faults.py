@@ -3,8 +3,6 @@
 Lines count from the one below ``sweep:``.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from sweeps import faults_of

@@ -1,7 +1,5 @@
 """BEIR folders are read with and without header, plain or gzipped, or refused with file and line."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A labelled passage is cut if no single chunk holds one of its places whole."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

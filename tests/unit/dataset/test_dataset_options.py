@@ -1,7 +1,5 @@
 """A config says in one way where documents and labels are; anything else is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

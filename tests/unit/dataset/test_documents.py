@@ -1,7 +1,5 @@
 """Documents are read from a folder or from a corpus.jsonl, as a stream, with all faults at the end."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Headings are found where CommonMark has them, with exact characters, and are in force where a reader thinks so."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

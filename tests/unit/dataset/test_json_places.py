@@ -1,7 +1,5 @@
 """Every value of a JSON text has a line and a column."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

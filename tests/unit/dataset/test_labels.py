@@ -1,7 +1,5 @@
 """prompt_queries.json is read as it is written, or refused with every fault and its place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

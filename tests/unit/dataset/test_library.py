@@ -1,7 +1,5 @@
 """The library gives back what was read, by position."""
 
-from __future__ import annotations
-
 import gc
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is like a passage is found by likeness, with the score that the definition gives, and shown in errors."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

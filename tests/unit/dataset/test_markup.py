@@ -1,7 +1,5 @@
 """Web pages become a title and the text that a reader sees."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Labels of one's own for a BEIR folder: an overlay that the config names, and that only grows."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A document that is the question itself does not count as found, as BEIR scores ArguAna and Quora."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A passage is found wherever it stands: exactly, else with other white space, else in other case."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path

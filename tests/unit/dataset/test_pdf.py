@@ -1,7 +1,5 @@
 """A PDF is read page by page: where a page starts is known, and what cannot be read is reported."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

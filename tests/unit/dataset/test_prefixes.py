@@ -1,7 +1,5 @@
 """Files of prefixes: which rows fit, and what is said of those that do not."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Labels are looked up in the documents: every judgment has its document and places, or all faults are reported."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

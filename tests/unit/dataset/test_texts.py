@@ -1,7 +1,5 @@
 """Bytes become normalised text, or an error that names the line."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

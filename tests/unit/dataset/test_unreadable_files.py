@@ -1,7 +1,5 @@
 """What cannot be read stops a run with all faults at once; or, as the config says, is left out, counted and named."""
 
-from __future__ import annotations
-
 import gzip
 import sys
 from pathlib import Path

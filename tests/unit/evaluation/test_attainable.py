@@ -1,7 +1,5 @@
 """What is attainable is reached by an ideal ranking and beaten by none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """The size of what was found: each chunk's tokens are counted once, whatever asks for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

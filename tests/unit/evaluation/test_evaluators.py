@@ -1,7 +1,5 @@
 """The evaluators: which metrics they run, over which queries they take a mean, and with what n."""
 
-from __future__ import annotations
-
 from math import log2
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rankings joined with judgments: which hit has which grade, and what a query's labels would allow."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

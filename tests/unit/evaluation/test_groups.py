@@ -1,7 +1,5 @@
 """Labels in groups are alternatives: a group is found with any member, counts once, and ends at its best member."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The card of a metric says what it computes with its cutoff and parameters, and is right about other tools."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

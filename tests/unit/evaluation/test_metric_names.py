@@ -1,7 +1,5 @@
 """A metric is a value with one spelling; other tools' spellings lead to it, and a wrong one says what is wrong."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,8 +3,6 @@
 The metrics that trec_eval has are compared with it elsewhere; here they have an example each, at the edges.
 """
 
-from __future__ import annotations
-
 from math import log2
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The separation of unanswerable questions by scores of first hits, and thresholds for abstaining."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score

@@ -1,7 +1,5 @@
 """Passages in chunks: when one is found, what it gains, and how much of the text is relevant."""
 
-from __future__ import annotations
-
 from math import gcd, log2
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The range of ties is what all orders of equal scores give, and no metric has one without being known to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations, groupby, permutations, product

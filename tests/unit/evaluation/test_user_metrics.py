@@ -1,7 +1,5 @@
 """A metric may be a function of the user: it gets what built-in metrics get, and goes wherever these go."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

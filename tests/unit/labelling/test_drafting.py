@@ -1,7 +1,5 @@
 """Drafting questions: what a model is asked, which replies make a draft, and from which passages."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Judging with a model: which texts, by which prompt, which replies name a grade; every reply is paid once."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The page's server: it answers the browser that has the whole address, on this machine, and refuses all else."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

@@ -1,7 +1,5 @@
 """Labelling through a worklist: whatever one does and however it ends, it goes on there, and nothing is lost."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field

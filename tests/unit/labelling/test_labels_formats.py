@@ -1,7 +1,5 @@
 """Labels of other tools are recognised by what they hold, and every answer of theirs becomes a place in a document."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

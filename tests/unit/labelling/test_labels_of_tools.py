@@ -1,7 +1,5 @@
 """Questions of evaluation tools: each file is recognised, and nothing of it is dropped without a word."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

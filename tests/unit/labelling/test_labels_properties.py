@@ -1,7 +1,5 @@
 """Whatever is wrong with a file of labels, it is refused with its name, or what comes of it loads and resolves."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

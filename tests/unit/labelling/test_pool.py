@@ -1,7 +1,5 @@
 """The pool: which unjudged hits or random queries it takes, in which order, and the blind worklist that it writes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """Worklists on disk: what is written is read again, and what is no worklist is refused with its place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

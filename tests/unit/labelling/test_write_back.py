@@ -1,7 +1,5 @@
 """Labels written back: nothing but the new labels changes in the file, and nobody's work is lost."""
 
-from __future__ import annotations
-
 import json
 import stat
 from datetime import UTC, datetime

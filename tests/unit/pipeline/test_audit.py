@@ -1,7 +1,5 @@
 """What an index loses against exact search is what an independent computation finds it to lose."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

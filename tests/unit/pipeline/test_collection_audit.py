@@ -1,7 +1,5 @@
 """What an existing collection loses against exact search is what an independent computation finds it to lose."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

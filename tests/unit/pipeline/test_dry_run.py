@@ -1,7 +1,5 @@
 """The plan of work: what it says is to do is what a run then makes, and why; and nothing is made to say it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

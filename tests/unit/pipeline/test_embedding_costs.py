@@ -1,7 +1,5 @@
 """What embedding took is measured when it is done, and stays with the vectors: a setting has the sum of its texts."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

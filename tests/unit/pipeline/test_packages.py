@@ -1,7 +1,5 @@
 """A report has the versions of what its settings worked with, as the parts themselves name it."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from pathlib import Path
 

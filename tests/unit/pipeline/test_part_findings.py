@@ -1,7 +1,5 @@
 """What is known of parts that are no settings of their own is reported with what is made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From hits to what is scored: asking for more until there are enough, and cutting from the deepest."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field

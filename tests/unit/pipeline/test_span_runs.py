@@ -1,7 +1,5 @@
 """Experiments that look for passages in chunks: scores, report, drill-down, contexts and budgets."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

@@ -1,7 +1,5 @@
 """Stages: what each depends on, that nothing finished is made again, and that nothing finished is lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Unanswerable questions in a run: separation, thresholds for abstaining, and where they are shown."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """What a setting costs, by the names that gates and searches limit it by."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Where a report is found, and what of the environment is in none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Reports and comparisons in a notebook: one line as text, rows as a DataFrame."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The report of an experiment: all of it, unrounded, whole, and without secrets."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

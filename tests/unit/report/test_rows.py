@@ -1,7 +1,5 @@
 """The .jsonl.gz files of a report: any tool reads them whole, and ragtrial reads single rows of them."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from pathlib import Path

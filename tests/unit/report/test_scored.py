@@ -1,7 +1,5 @@
 """How many questions are scored, of how many, and why not the others: in words, and in report.json."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

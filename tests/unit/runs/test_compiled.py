@@ -1,7 +1,5 @@
 """The compiled code and plain Python split alike, joins are those of rows one by one; no library is stale."""
 
-from __future__ import annotations
-
 import ctypes
 import logging
 import math

@@ -1,7 +1,5 @@
 """A file's form is known by its name and its first lines, or the message says what was seen."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 from pathlib import Path

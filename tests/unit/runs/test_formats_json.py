@@ -1,7 +1,5 @@
 """JSON, JSONL and dicts are read as they are written, and every fault has its line and column or its ids."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Our own forms become qrels and runs: BEIR qrels, labels, reports, rankings files and results, ours and published."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

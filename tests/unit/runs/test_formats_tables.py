@@ -1,7 +1,5 @@
 """Tables of pandas, polars and Arrow and Parquet files say what the same rows in a dict say; their faults have rows."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import sys

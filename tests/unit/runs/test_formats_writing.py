@@ -1,7 +1,5 @@
 """What is written is read by others as it was meant: trec_eval keeps our order, tables keep every digit."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

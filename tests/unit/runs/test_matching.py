@@ -1,7 +1,5 @@
 """A run file, or a run in memory, becomes its judged hits; what is wrong with it is reported with file and line."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What can be read only once (pipes, standard input) is looked at and then read whole, as a file would be."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

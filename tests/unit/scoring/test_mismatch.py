@@ -1,7 +1,5 @@
 """Queries that a run and its qrels do not share: counted, named up to ten, and a guess why."""
 
-from __future__ import annotations
-
 import pytest
 
 from ragtrial.scoring.score_runs import RunCounts, document_warning, guessed_reason, mismatch_warnings

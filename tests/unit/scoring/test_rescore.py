@@ -1,7 +1,5 @@
 """Stored rankings scored again: the numbers of a run with the same labels and metrics, and nothing retrieved."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """From files to scores, end to end: the same numbers as trec_eval's, the same from every form, and rules that hold."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What may be said of a winner."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

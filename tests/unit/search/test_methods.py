@@ -1,7 +1,5 @@
 """Methods of search: each setting once, within the budget, and better than chance where scores say so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

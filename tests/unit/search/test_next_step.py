@@ -1,7 +1,5 @@
 """The next step that a search advises after a verdict that shows nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from gate_scenarios import part

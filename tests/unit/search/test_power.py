@@ -1,7 +1,5 @@
 """What a search says before it begins: the difference that its questions can show."""
 
-from __future__ import annotations
-
 import pytest
 from statsmodels.stats.power import TTestPower
 

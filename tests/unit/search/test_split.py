@@ -1,7 +1,5 @@
 """Queries that are held out: as many as asked for, never on both sides, and enough to say anything."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What is looked into beside a comparison: only where it is asked for, and of the settings that it should be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

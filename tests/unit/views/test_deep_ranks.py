@@ -1,7 +1,5 @@
 """Ranks below the hits that a report shows are read from its rankings, for what other settings show."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from experiments import DOCUMENTS, QUERIES, write_experiment

@@ -1,7 +1,5 @@
 """The page opens with the result and where it is from; warnings, and the table at equal context, are on it."""
 
-from __future__ import annotations
-
 import gzip
 import html
 import json

@@ -1,7 +1,5 @@
 """The top of the page says what the comparison shows: levels of intervals, directions, and every caution."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Plots for papers: every number stands where the report says, the same bytes each time, and exact refusals."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import dataclass

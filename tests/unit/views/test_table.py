@@ -1,7 +1,5 @@
 """The table says over how many queries each mean is, and shows what fits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
