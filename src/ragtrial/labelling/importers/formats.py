@@ -9,10 +9,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from ragtrial.dataset.foreign_files import Content, Foreign
 from ragtrial.dataset.labels import LabelRow, QueryRow
 from ragtrial.dataset.texts import normalised
 from ragtrial.labelling.importers import base
-from ragtrial.labelling.importers.base import Content, Foreign, ImportedAnswer, ImportedQuestion
+from ragtrial.labelling.importers.base import ImportedAnswer, ImportedQuestion
 from ragtrial.labelling.importers.rows import questions_of_rows
 from ragtrial.options import FieldPath
 from ragtrial.records import UNANSWERABLE

@@ -12,8 +12,10 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
 
+from ragtrial.dataset.foreign_files import Content, Foreign, cell_value, read_content
+from ragtrial.errors import LabelsError
 from ragtrial.labelling.importers import base
-from ragtrial.labelling.importers.base import Content, Foreign, ImportedAnswer, ImportedQuestion
+from ragtrial.labelling.importers.base import ImportedAnswer, ImportedQuestion
 from ragtrial.options import FieldPath, shown
 from ragtrial.records import UNANSWERABLE
 
@@ -47,13 +49,13 @@ def _as_passage(value: object) -> object:
 
 def _groups(value: object) -> object:
     """Groups of documents, of which one each is needed, as AutoRAG has them: a list of groups, one group, or an id."""
-    groups = base.cell_value(value)
+    groups = cell_value(value)
     groups = groups if isinstance(groups, list) else [groups]
     return groups if any(isinstance(group, list) for group in groups) else [groups]
 
 
 def _tags(value: object) -> object:
-    tags = base.cell_value(value)
+    tags = cell_value(value)
     return list(filter(None, re.split(r"[\s,;]+", tags))) if isinstance(tags, str) else tags
 
 
@@ -145,7 +147,7 @@ def _texts(content: Content, where: FieldPath, row: Row) -> dict[str, list[str]]
     for name, cell in row.columns.items():
         if name not in (*_PASSAGES, *_IN_OTHER_WORDS) and not _NUMBERED.fullmatch(name):
             continue
-        value = base.cell_value(cell) if content.is_csv else cell
+        value = cell_value(cell) if content.is_csv else cell
         if isinstance(value, int | float) and name not in _VERBATIM:
             value = str(value)
         values = [value] if isinstance(value, str) else value
@@ -280,7 +282,7 @@ def read_deepeval(content: Content) -> list[ImportedQuestion]:
 
 def _parts(value: object, name: str, known: Collection[str]) -> dict[str, object]:
     """A mapping, or another value under ``name``; the value of a mapping with one unknown key is that, too."""
-    parts = base.cell_value(value)
+    parts = cell_value(value)
     if not isinstance(parts, Mapping):
         return {name: parts}
     if len(parts) == 1 and not {str(key).lower() for key in parts} & {*known}:
@@ -297,7 +299,7 @@ def _unquoted(value: object) -> object:
 
 def _asked(value: object) -> object:
     """The input of an item; of messages the last of the user."""
-    value = base.cell_value(value)
+    value = cell_value(value)
     messages = value.get("messages") if isinstance(value, Mapping) else value
     if not isinstance(messages, list):
         return value
@@ -316,7 +318,7 @@ class _Item(Row):
         question = _parts(_asked(item.pop("input", None)), "question", _QUESTIONS)
         expected = _parts(item.pop("expectedoutput", None), "expected_output", (*_VERBATIM, *_LISTS, *_DOCUMENTS))
         answers = {"expected_output" if name in _ANSWERS else name: part for name, part in expected.items()}
-        metadata = base.cell_value(item.pop("metadata", None))
+        metadata = cell_value(item.pop("metadata", None))
         tags = {"tags": ["archived"]} if item.pop("status", "") == "ARCHIVED" else {}
         return {**(metadata if isinstance(metadata, Mapping) else {}), **answers, **question, **item, **tags}
 
@@ -375,7 +377,7 @@ def read_autorag(content: Content) -> list[ImportedQuestion]:
     corpus = Path(content.file).with_name("corpus.parquet")
     if not corpus.exists():
         return questions
-    chunks = {row.doc_id: row.contents for _, row in base.read_content(corpus).read_rows(_Chunk)}
+    chunks = {row.doc_id: row.contents for _, row in read_content(corpus, LabelsError).read_rows(_Chunk)}
     return [
         replace(question, answers=tuple(
             replace(answer, passage=chunks[answer.doc], doc="") if answer.doc in chunks else answer
