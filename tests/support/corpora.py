@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from tempfile import mkdtemp
 
 from ragtrial.dataset.library import Library
 
@@ -27,7 +28,6 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> Path:
 def library_of(folder: Path, texts: Mapping[str, str]) -> Library:
     """The library of a corpus.jsonl with these texts by id, written below ``folder``."""
     corpus = write_rows(folder / "corpus.jsonl", [{"_id": name, "text": text} for name, text in texts.items()])
-    made = folder / "library"
-    made.mkdir()
+    made = Path(mkdtemp(dir=folder))
     Library.write(corpus, made)
     return Library(made)

@@ -136,13 +136,10 @@ def test_nothing_that_is_given_is_changed(experiment: Experiment) -> None:
     assert (evaluations, means) == ({"rr@3": 0.5}, {"other": Mean(1.0, 1)})
 
 
-def test_results_of_queries_that_are_not_labelled_are_refused(experiment: Experiment) -> None:
+def test_results_without_labels_or_with_a_query_twice_are_refused(experiment: Experiment) -> None:
     with pytest.raises(LabelsError) as caught:
         evaluator_of(experiment).run([results_of(rye="oven.txt", tea="oven.txt", cake="oven.txt")])
     assert str(caught.value) == "results of 'elsewhere' have queries without labels: 'cake', 'tea'."
-
-
-def test_results_that_have_a_query_twice_are_refused(experiment: Experiment) -> None:
     given = ExperimentResults("elsewhere", (QueryResult("rye"), QueryResult("keep"), QueryResult("rye", (Hit("a"),))))
     with pytest.raises(LabelsError) as caught:
         evaluator_of(experiment).run([given])

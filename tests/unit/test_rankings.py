@@ -68,22 +68,16 @@ def test_collapse_keeps_the_first_chunk_of_a_document_with_its_score_and_counts_
     assert collapsed.rankings.codes.dtype == collapsed.units.dtype == np.int32
 
 
-def test_collapse_leaves_the_rankings_it_was_given_as_they_were() -> None:
+def test_collapse_copies_keeps_queries_apart_and_is_cut_as_a_whole() -> None:
     rankings = from_rows([[1, 1, 0]], [[3, 2, 1]])
     collapse(rankings, np.array([5, 5], dtype=np.int32))
     assert rankings.codes.tolist() == [[1, 1, 0]]
     assert rankings.scores.tolist() == [[3, 2, 1]]
-
-
-def test_document_codes_near_the_limit_of_int32_do_not_mix_queries() -> None:
     last = 2**31 - 1
     owner = np.array([last, 0, last - 1], dtype=np.int32)
     collapsed = collapse(from_rows([[0, 1], [1, 0, 0], [2, 1, 2]]), owner)
     assert rows_of(collapsed.rankings) == [[last, 0], [0, last], [last - 1, 0]]
     assert collapsed.dropped.tolist() == [0, 1, 1]
-
-
-def test_cutting_collapsed_rankings_cuts_the_chunks_too_and_keeps_the_count_of_the_dropped() -> None:
     collapsed = collapse(from_rows([[0, 1, 2, 0]]), np.array([8, 8, 9], dtype=np.int32)).cut(1)
     assert collapsed.rankings.codes.tolist() == [[8]]
     assert collapsed.units.tolist() == [[0]]

@@ -277,10 +277,13 @@ def test_a_pull_that_is_killed_loses_nothing_and_the_next_one_ends_it(
     assert list(second.workspace.rglob(".partial-*")) == []
 
 
-def test_an_empty_url_has_nothing(tmp_path: Path, capsys: Capture) -> None:
+def test_an_empty_url_has_nothing_and_a_file_is_no_place(tmp_path: Path, capsys: Capture) -> None:
     nothing = ragtrial(capsys, "cache", "pull", f"memory://{uuid.uuid4().hex}", str(tmp_path / "workspace"))
     assert nothing.out.startswith("0 entries fetched, 0 B; 0 there already")
     assert "warning: there is nothing at memory://" in nothing.err
+    (tmp_path / "file").write_text("no folder")
+    made = ragtrial(capsys, "cache", "pull", str(tmp_path / "file"), str(tmp_path / "workspace"))
+    assert (made.code, made.err) == (2, f"error: {tmp_path}/file is a file; name a folder.\n")
 
 
 def test_a_password_in_a_url_is_in_no_message(tmp_path: Path, capsys: Capture) -> None:
@@ -292,12 +295,6 @@ def test_a_password_in_a_url_is_in_no_message(tmp_path: Path, capsys: Capture) -
     assert away.err.startswith("error: cannot reach ftp://me:***@127.0.0.1:")
     strange = ragtrial(capsys, "cache", "pull", "foo://me:pass@word@host/x", str(tmp_path / "workspace"))
     assert (strange.code, strange.err) == (2, "error: foo://me:***@host/x cannot be used: Protocol not known: foo\n")
-
-
-def test_a_file_is_no_place_to_pull_from(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "file").write_text("no folder")
-    made = ragtrial(capsys, "cache", "pull", str(tmp_path / "file"), str(tmp_path / "workspace"))
-    assert (made.code, made.err) == (2, f"error: {tmp_path}/file is a file; name a folder.\n")
 
 
 def test_a_bucket_that_there_is_not_is_not_made(

@@ -47,14 +47,11 @@ def test_every_row_is_sent_once_in_batches_of_one_size_and_never_more_of_them_at
     assert watched.most <= at_once
 
 
-def test_as_many_batches_as_are_allowed_are_on_their_way_at_once() -> None:
+def test_as_many_batches_as_allowed_go_at_once_and_a_lone_one_needs_no_thread() -> None:
     together = Barrier(3)  # broken if fewer than three are
     watched = Watched(lambda _: together.wait(30))
     in_batches(watched.send, 12, 1, 3)
     assert watched.most == 3
-
-
-def test_one_batch_or_one_at_a_time_needs_no_thread() -> None:
     threads = set[threading.Thread]()
     in_batches(lambda _: threads.add(threading.current_thread()), 10, 10, 4)
     in_batches(lambda _: threads.add(threading.current_thread()), 10, 2, 1)

@@ -161,14 +161,11 @@ def test_the_terms_are_read_once_for_all_weights_and_the_index_is_kept(bread: Sh
     assert bread.built[5:] == ["terms", "bm25"]
 
 
-def test_nothing_is_printed_while_it_works(bread: Shelf, capfd: pytest.CaptureFixture[str]) -> None:
-    asked(opened(bread, method="bm25+"), "rye")
-    assert capfd.readouterr() == ("", "")
-
-
-def test_what_is_installed_beside_bm25s_changes_nothing() -> None:
+def test_bm25s_computes_with_numpy_alone_and_prints_nothing(bread: Shelf, capfd: pytest.CaptureFixture[str]) -> None:
     scorer = Weighting("lucene", 1.2, 0.75, 0.5).scorer()
     assert (scorer.backend, scorer.csc_backend, scorer.dtype) == ("numpy", "numpy", "float32")
+    asked(opened(bread, method="bm25+"), "rye")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_documents_without_a_word_are_told_before_and_after_cutting(tmp_path: Path) -> None:

@@ -127,11 +127,15 @@ def test_another_dimension_is_refused(experiment: Experiment, *, is_same_run: bo
     assert str(caught.value) == "the embedder (custom) returned vectors of dimension 3; before they had 32."
 
 
-def test_no_texts_have_no_vectors_and_load_no_model(experiment: Experiment) -> None:
+def test_no_texts_load_no_model_and_a_search_past_the_cache_asks_it_again(experiment: Experiment) -> None:
     vectors, too_long, done = embed(cached(experiment), [])
     assert (vectors.shape, too_long, done) == ((0, 0), None, 0)
     assert experiment.embedded() == []
     assert cached(experiment).embed_queries([]).shape == (0, 0)
+    embedder = cached(experiment)
+    embedder.embed_queries(["soup"])
+    np.testing.assert_allclose(embedder.embed_now(["soup"]), embedder.embed_queries(["soup"]), atol=1e-6)
+    assert experiment.embedded() == ["soup", "soup"]
 
 
 def test_texts_longer_than_the_model_reads_are_counted_with_prefix_and_special_tokens(
@@ -148,13 +152,6 @@ def test_texts_longer_than_the_model_reads_are_counted_with_prefix_and_special_t
     assert embedder.count_too_long(np.array([5, 6, 7, 7])) == 2
     for options in ({"tokenizer_model": tokenizer}, {"max_length": 1}):
         assert cached(experiment, **options).count_too_long(np.array([5])) is None, "one of the two is not known"
-
-
-def test_the_model_itself_is_asked_when_the_cache_is_to_be_passed_by(experiment: Experiment) -> None:
-    embedder = cached(experiment)
-    embedder.embed_queries(["soup"])
-    np.testing.assert_allclose(embedder.embed_now(["soup"]), embedder.embed_queries(["soup"]), atol=1e-6)
-    assert experiment.embedded() == ["soup", "soup"]
 
 
 @given(

@@ -59,11 +59,15 @@ def many(count: int) -> Groups:
     return [[(ChatMessage("user", f"{number:03}" + "x" * 347),)] for number in range(count)]
 
 
-def test_money_is_what_replies_cost_once_they_are_in_and_the_most_until_then(tmp_path: Path) -> None:
+def test_money_is_what_replies_cost_and_equal_requests_are_reserved_once(tmp_path: Path) -> None:
     with EndpointDouble(default=saying(lambda text: text)) as double:  # a reply bills 3 tokens
         model = chat(double, tmp_path, price=1.0, concurrency=8)
         assert len(answered(model, many(20), Budget(money=9.5 * MOST))) == 20
         assert double.most_at_once <= 9
+    with EndpointDouble() as double:
+        model = chat(double, tmp_path, price=1.0)
+        assert answered(model, asked("ab", "ba", "a"), Budget(calls=2)) == [2, 2, 1]
+        assert len(double.asked) == 2
 
 
 def test_where_an_endpoint_does_not_say_its_tokens_the_most_stays(tmp_path: Path) -> None:
@@ -103,13 +107,6 @@ def test_a_budget_of_money_holds_in_every_script(tmp_path: Path, script: str) ->
     assert 0 < count < 30
     assert sum(spent) <= 5000
     assert plan.tokens[0] == pytest.approx(30 * 300 * per_character, rel=0.6), "of the right size"
-
-
-def test_equal_requests_of_several_groups_are_reserved_once(tmp_path: Path) -> None:
-    with EndpointDouble() as double:
-        model = chat(double, tmp_path, price=1.0)
-        assert answered(model, asked("ab", "ba", "a"), Budget(calls=2)) == [2, 2, 1]
-        assert len(double.asked) == 2
 
 
 def test_kept_replies_are_given_although_others_cost_more_than_the_budget(tmp_path: Path) -> None:

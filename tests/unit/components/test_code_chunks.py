@@ -70,9 +70,11 @@ def test_functions_that_fit_stay_whole_and_a_class_too_large_is_cut_at_its_metho
     ]
 
 
-def test_a_function_too_large_is_cut_at_its_statements_and_its_first_line_goes_with_them() -> None:
+def test_a_function_too_large_is_cut_at_its_statements_and_code_nested_too_deep_as_text() -> None:
     text = 'def f():\n    one = "some text"\n    two = "some text"\n    three = "some text"\n'
     assert chunks(text, "python", 40) == ['def f():\n    one = "some text"', 'two = "some text"', 'three = "some text"']
+    text = "x = " + "[\n" * 3000 + "1" + "]\n" * 3000
+    assert all(len(piece) <= 100 for piece in chunks(text, "python", 100))
 
 
 def test_a_comment_stays_with_what_follows_it_and_a_closing_brace_with_what_it_closes() -> None:
@@ -90,11 +92,6 @@ def test_text_in_which_the_parser_would_be_lost_is_cut_as_text() -> None:
     recursive = CHUNKERS["recursive"].model_validate({"unit": "characters", "size": 100, "overlap": 0})
     pieces = [text[span.start : span.end] for span in recursive.split(text, LengthFunction(range(len(text))))]
     assert chunks(text, "python", 100) == pieces
-
-
-def test_code_nested_deeper_than_anybody_writes_is_cut_as_any() -> None:
-    text = "x = " + "[\n" * 3000 + "1" + "]\n" * 3000
-    assert all(len(piece) <= 100 for piece in chunks(text, "python", 100))
 
 
 @pytest.mark.parametrize("language", get_args(Language))

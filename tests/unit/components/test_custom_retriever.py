@@ -63,16 +63,13 @@ def test_a_place_that_comes_twice_counts_once_before_the_ranking_is_cut(place: W
     assert [one.code for one in place.retriever().warnings("mine", found.facts)] == ["duplicate-hits"]
 
 
-def test_a_function_is_given_the_questions_the_number_and_its_options(place: Workplace) -> None:
+def test_a_function_gets_each_question_once_the_number_and_its_options(place: Workplace) -> None:
     place.write(
         "def search(queries, top_k, *, best):\n"
         "    assert (queries, top_k) == (['x', 'y'], 4), (queries, top_k)\n"
         "    return [[best]] * 2\n"
     )
     assert show(place.search("x", "y", depth=4, options={"best": "b"})) == [["b"], ["b"]]
-
-
-def test_equal_questions_are_asked_once(place: Workplace) -> None:
     assert place.found("assert queries == ['x', 'y']; return [['a'], ['b']]", "x", "y", "x") == [["a"], ["b"], ["a"]]
 
 
@@ -124,12 +121,17 @@ def test_what_is_no_answer_is_refused_with_what_came_and_what_is_expected(
     assert str(error.value) == fault
 
 
-def test_a_failed_batch_names_how_many_queries_it_had_and_the_first_and_last(place: Workplace) -> None:
+def test_a_failed_batch_names_its_queries_and_fails_where_none_is_answered(place: Workplace) -> None:
     with pytest.raises(RetrieverError) as error:
         place.found("raise ConnectionError('no route')", "x", "y", "z")
     assert str(error.value) == (
         "my_search:search raised ConnectionError for 3 queries at once, from 'x' to 'z': no route"
     )
+    with pytest.raises(RetrieverError, match="raised ValueError for query 'bad 1'"):
+        place.found(FAILS, "bad 1", "bad 2", on_error="skip")
+    assert place.found(FAILS, "bad", on_error="skip", is_fresh=True) == [[]]
+    with pytest.raises(KeyboardInterrupt):
+        place.found("raise KeyboardInterrupt", on_error="skip")
 
 
 FAILS = "for q in queries:\n        if 'bad' in q: raise ValueError(q)\n    return [['a'] for _ in queries]"
@@ -155,15 +157,6 @@ def test_a_query_whose_answer_is_none_is_skipped_as_one_that_raises(place: Workp
     assert (show(found), found.skipped.tolist()) == ([["a"], []], [False, True])
 
 
-def test_a_setting_of_which_no_query_is_answered_fails(place: Workplace) -> None:
-    with pytest.raises(RetrieverError, match="raised ValueError for query 'bad 1'"):
-        place.found(FAILS, "bad 1", "bad 2", on_error="skip")
-
-
-def test_when_latency_is_measured_a_skipped_query_fails_nothing(place: Workplace) -> None:
-    assert place.found(FAILS, "bad", on_error="skip", is_fresh=True) == [[]]
-
-
 @pytest.mark.parametrize("on_error", ["stop", "skip"])
 def test_a_function_that_ends_the_program_fails_the_setting(place: Workplace, on_error: str) -> None:
     with pytest.raises(RunError) as error:
@@ -171,11 +164,6 @@ def test_a_function_that_ends_the_program_fails_the_setting(place: Workplace, on
     assert str(error.value) == (
         "my_search:search tried to end the program (SystemExit: bye) for 2 queries at once, from 'x' to 'y'."
     )
-
-
-def test_an_interrupt_is_not_caught(place: Workplace) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        place.found("raise KeyboardInterrupt", on_error="skip")
 
 
 def test_a_limit_of_the_retriever_s_own_is_told(place: Workplace) -> None:

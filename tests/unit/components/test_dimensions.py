@@ -77,10 +77,14 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 @pytest.mark.slow
-def test_a_sweep_of_dimensions_quantizations_and_stores_embeds_each_text_once(swept: Experiment) -> None:
+def test_a_sweep_embeds_each_text_once_and_new_dimensions_embed_nothing(swept: Experiment) -> None:
     settings, _ = settings_of(swept.config())
     assert len(settings) == 16  # Chroma keeps floats: four of these are its
     assert max(Counter(swept.embedded()).values()) == 1
+    assert not Run.of(swept.config()).dry_run().to_do
+    before = swept.embedded()
+    run_experiment(swept.config("sweep.matrix.embedder.dimensions=[12]"))
+    assert swept.embedded() == before
 
 
 @pytest.mark.slow
@@ -89,14 +93,6 @@ def test_a_plan_has_one_embedding_pass_for_all_dimensions(tmp_path: Path) -> Non
     embeddings = [one for one in Run.of(experiment.config()).dry_run().stages if one.kind == "embeddings"]
     assert [one.amount.unit for one in embeddings] == ["texts", *["vectors"] * 4]
     assert [one.amount.seconds for one in embeddings[1:]] == [0.0] * 4
-
-
-@pytest.mark.slow
-def test_after_a_run_nothing_is_to_do_and_new_dimensions_embed_nothing(swept: Experiment) -> None:
-    assert not Run.of(swept.config()).dry_run().to_do
-    before = swept.embedded()
-    run_experiment(swept.config("sweep.matrix.embedder.dimensions=[12]"))
-    assert swept.embedded() == before
 
 
 @pytest.mark.slow

@@ -45,12 +45,9 @@ def test_queries_and_documents_are_embedded_by_the_objects_own_methods(
     assert cached.embed_now([cached.query_prefix + "bb"]).tolist() == [[2.0, 1.0 if has_sides else 2.0]]
 
 
-def test_what_is_no_embedder_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_embedder_or_cannot_be_made_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFoundError, match="has no function 'named'"):
         CachedEmbedder(embedder_of(tmp_path, "named = 3"), tmp_path)
-
-
-def test_a_class_that_cannot_be_made_says_why(tmp_path: Path) -> None:
     embedder = embedder_of(tmp_path, "class named:\n def __init__(self, key): pass\n def embed(self, texts): pass")
     with pytest.raises(EmbedderError, match="mine:named cannot be made: TypeError"):
         embedder.load()

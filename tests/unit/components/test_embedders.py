@@ -79,10 +79,11 @@ def test_every_text_gets_its_own_vector_of_finite_numbers_in_the_order_of_the_te
     assert not np.allclose(vectors[0], vectors[1], atol=1e-3)
 
 
-def test_the_batch_size_changes_neither_vectors_nor_the_fingerprint(make: Make) -> None:
+def test_neither_batches_nor_prefixes_are_in_the_fingerprint(make: Make) -> None:
     one, many = make(batch_size=1), make(batch_size=64)
     np.testing.assert_allclose(one.load()(TEXTS), many.load()(TEXTS), atol=1e-6)
     assert fingerprint_of(one) == fingerprint_of(many)
+    assert fingerprint_of(make(query_prefix="q: ")) == fingerprint_of(make(query_prefix="", document_prefix="d: "))
 
 
 def test_normalised_vectors_have_length_one_and_point_where_the_others_do(make: Make, tmp_path: Path) -> None:
@@ -102,10 +103,6 @@ def test_prefixes_stand_before_queries_and_documents(make: Make, tmp_path: Path)
     assert with_prefixes.document_prefix.endswith("passage: ")
     np.testing.assert_array_equal(with_prefixes.embed_queries(["rye"]), bare.embed_queries(["question: rye"]))
     assert not np.allclose(with_prefixes.embed_queries(["rye"]), bare.embed_queries(["rye"]), atol=1e-3)
-
-
-def test_prefixes_are_not_in_the_fingerprint_since_they_are_in_the_embedded_text(make: Make) -> None:
-    assert fingerprint_of(make(query_prefix="q: ")) == fingerprint_of(make(query_prefix="", document_prefix="d: "))
 
 
 def test_nothing_but_load_loads_a_model(tmp_path: Path, tiny_model: Path, endpoint: str) -> None:
@@ -134,23 +131,20 @@ def test_no_progress_bar_is_drawn_while_a_model_is_loaded(tiny_model: Path, capf
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_fingerprint_knows_neither_the_folder_nor_the_device_nor_the_name(tiny_model: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_knows_neither_folder_nor_device_nor_declared_length(tiny_model: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(tiny_model, tmp_path / "elsewhere" / "renamed")
     here = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu")
     there = SentenceTransformerEmbedder(model=str(moved), device=None)
     assert fingerprint_of(here) == fingerprint_of(there)
+    declared = SentenceTransformerEmbedder(model=str(tiny_model))
+    written = SentenceTransformerEmbedder(model=str(tiny_model), max_length=MOST_TOKENS)
+    assert fingerprint_of(declared) == fingerprint_of(written)
 
 
 @pytest.mark.parametrize("changes", [{"max_length": 32}, {"precision": "bfloat16"}, {"normalize": False}])
 def test_the_fingerprint_knows_every_option_that_changes_vectors(tiny_model: Path, changes: dict[str, Any]) -> None:
     plain = SentenceTransformerEmbedder(model=str(tiny_model))
     assert fingerprint_of(plain) != fingerprint_of(SentenceTransformerEmbedder(model=str(tiny_model), **changes))
-
-
-def test_a_maximum_length_equal_to_the_declared_one_changes_nothing(tiny_model: Path) -> None:
-    declared = SentenceTransformerEmbedder(model=str(tiny_model))
-    written = SentenceTransformerEmbedder(model=str(tiny_model), max_length=MOST_TOKENS)
-    assert fingerprint_of(declared) == fingerprint_of(written)
 
 
 @pytest.mark.parametrize(
@@ -196,19 +190,16 @@ def test_the_limit_comes_from_the_first_file_that_declares_a_sensible_one(tiny_m
     assert SentenceTransformerEmbedder(model=str(folder), max_length=8).max_tokens() == 8
 
 
-def test_a_length_beyond_what_the_model_can_read_is_an_error_that_names_the_model(tiny_model: Path) -> None:
+def test_a_model_that_cannot_be_loaded_or_run_is_an_error_that_names_it(tiny_model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    (folder / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(EmbedderError, match=rf"^the model in {re.escape(str(folder))} cannot be loaded: "):
+        SentenceTransformerEmbedder(model=str(folder), device="cpu").load()
     encode = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu", max_length=500).load()
     with pytest.raises(
         EmbedderError, match=rf"^the model '{re.escape(str(tiny_model))}' failed on a batch of 1 texts: "
     ):
         encode(["soup " * 400])
-
-
-def test_a_model_that_cannot_be_loaded_is_an_error_that_names_its_folder(tiny_model: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(tiny_model, tmp_path / "model")
-    (folder / "model.safetensors").write_bytes(b"damaged")
-    with pytest.raises(EmbedderError, match=rf"^the model in {re.escape(str(folder))} cannot be loaded: "):
-        SentenceTransformerEmbedder(model=str(folder), device="cpu").load()
 
 
 FIND = (

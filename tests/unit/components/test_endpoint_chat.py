@@ -41,12 +41,17 @@ def test_a_request_is_in_the_form_of_chat_completions_and_a_reply_says_what_was_
     assert same_price.cost([reply]) == pytest.approx((4 + 5) / 1e6)
 
 
-def test_a_reply_of_no_tokens_costs_what_was_read() -> None:
+def test_a_reply_without_text_is_no_failure_and_costs_what_was_read() -> None:
     empty = {"choices": [{"message": {"content": ""}}], "usage": {"prompt_tokens": 7, "completion_tokens": 0}}
     with EndpointDouble(default=lambda *_: empty) as double:
         options = options_of(double, price=2.0)
         ((_, reply),) = replies(options, asking("a"), KeptReplies(None))
     assert options.cost([reply]) == pytest.approx(14 / 1e6)
+    refusal = {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}
+    with EndpointDouble(default=lambda *_: refusal) as double:
+        ((_, reply),) = replies(options_of(double, price=1.0), asking("a"), KeptReplies(None))
+        assert reply == ChatReply("", "content_filter")
+        assert options_of(double, price=1.0).cost([reply]) is None
 
 
 def test_replies_are_kept_and_equal_requests_asked_once(tmp_path: Path) -> None:
@@ -60,14 +65,6 @@ def test_replies_are_kept_and_equal_requests_asked_once(tmp_path: Path) -> None:
         assert {request: again[request] for request in first} == first
         list(replies(options_of(double, temperature=1.0), asking("a"), KeptReplies(file)))
         assert len(double.asked) == 4, "another temperature is another request"
-
-
-def test_a_model_that_wrote_nothing_is_no_failure() -> None:
-    refusal = {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}
-    with EndpointDouble(default=lambda *_: refusal) as double:
-        ((_, reply),) = replies(options_of(double, price=1.0), asking("a"), KeptReplies(None))
-        assert reply == ChatReply("", "content_filter")
-        assert options_of(double, price=1.0).cost([reply]) is None
 
 
 @pytest.mark.parametrize(

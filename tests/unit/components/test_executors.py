@@ -170,16 +170,15 @@ def test_a_model_that_does_not_load_is_reported_as_it_is_without_workers(tmp_pat
     assert type(caught.value).__name__ == "ModelNotFoundError"
 
 
-def test_vectors_of_another_dimension_from_a_worker_are_refused(tmp_path: Path) -> None:
-    shorter = 'if any("loaf 31" in text for text in texts): return [[1.0, 2.0]] * len(texts)'
-    with pytest.raises(EmbedderError, match=r"returned vectors of dimension [23]; before they had [32]\.$"):
-        embedded(with_function(tmp_path, shorter), tmp_path / "vectors", ProcessExecutor(workers=1))
-
-
-def test_what_a_function_prints_and_reads_does_not_disturb(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_disturbs_nothing_and_another_dimension_is_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     chatty = 'print("hello"); assert __import__("sys").stdin.read() == ""'
     assert embedded(with_function(tmp_path, chatty), tmp_path / "v", ProcessExecutor(workers=1)).shape == (60, 3)
     assert capfd.readouterr().out == ""
+    shorter = 'if any("loaf 31" in text for text in texts): return [[1.0, 2.0]] * len(texts)'
+    with pytest.raises(EmbedderError, match=r"returned vectors of dimension [23]; before they had [32]\.$"):
+        embedded(with_function(tmp_path, shorter), tmp_path / "vectors", ProcessExecutor(workers=1))
 
 
 def test_workers_have_gpus_of_their_own_and_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:

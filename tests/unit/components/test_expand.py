@@ -59,32 +59,23 @@ def texts(refiner: ExpandRefiner, question: Question) -> list[str]:
 # What is asked.
 
 
-def test_the_question_the_phrasings_and_the_templates_are_asked_equal_ones_once() -> None:
+def test_wordings_are_the_question_the_phrasings_and_the_templates_once_each() -> None:
     refiner = expand(templates=["{query}", "A text on {query} ({query})"])
     assert texts(refiner, RYE) == ["rye?", "sourdough?", "dark bread?", "A text on rye? (rye?)"]
     assert refiner.asked(RYE) == texts(refiner, RYE)
     assert texts(expand(), PLAIN) == ["soup?"]
-
-
-def test_the_question_and_the_phrasings_can_be_left_out() -> None:
     template = "A text on {query}"
     assert texts(expand(question=False), RYE) == ["sourdough?", " rye? ", "dark bread?"]
     assert texts(expand(question=False, phrasings=False, templates=[template]), RYE) == ["A text on rye?"]
     assert texts(expand(phrasings=False, templates=[template]), RYE) == ["rye?", "A text on rye?"]
     assert texts(expand(question=False), PLAIN) == ["soup?"], "there is no other wording"
-
-
-def test_braces_in_a_question_or_a_template_mean_nothing() -> None:
     refiner = expand(templates=['{"text": "{query}", "n": {}}'])
     assert texts(refiner, Question("what is {query} or {0}?"))[1] == '{"text": "what is {query} or {0}?", "n": {}}'
 
 
-def test_every_wording_has_the_filters_of_the_question_and_no_phrasings_of_its_own() -> None:
+def test_wordings_keep_the_filters_and_what_is_asked_follows_the_labels_it_uses() -> None:
     for wording in expand().wordings(RYE):
         assert (wording.where, wording.phrasings) == ({"lang": "en"}, ())
-
-
-def test_what_is_asked_changes_with_what_the_labels_say_only_where_it_is_used() -> None:
     other = Question("rye?", ("sourdough?",))
     assert expand().asked(RYE) != expand().asked(other)
     plain = expand(phrasings=False, templates=["On {query}"])
@@ -101,9 +92,6 @@ def test_the_rankings_of_the_wordings_of_each_question_are_fused(units: Chunks) 
     assert found.rankings.scores[0].tolist() == pytest.approx([1 / 62 + 1 / 62 + 1 / 61, 1 / 61, 1 / 61])
     assert found.units is units
     assert found.facts == {"queries": 2, "mean_wordings": 2, "without_phrasings": 1}
-
-
-def test_equal_scores_go_by_document_id(units: Chunks) -> None:
     assert rows_of(refined(units, expand(), [Question("?", ("!",))], [[0], [1]])) == [[1, 0]]
 
 

@@ -59,19 +59,13 @@ def wordings(reply: str, **options: Any) -> list[str]:
     return [wording.text for wording in expand.wordings(question)]
 
 
-def test_each_line_of_a_reply_is_a_wording_without_numbers_bullets_and_quotes() -> None:
+def test_wordings_are_the_lines_of_a_reply_a_whole_answer_or_none_of_another_prompt() -> None:
     assert wordings(REPLY) == ["q", "rye bread baking time", "how long bake rye", "oven bread minutes"]
     assert wordings("* \N{LEFT DOUBLE QUOTATION MARK}a 1.5 b\N{RIGHT DOUBLE QUOTATION MARK}\nq\n a 1.5 b ") == ["q", "a 1.5 b"]  # fmt: skip  # noqa: E501
     assert wordings(REPLY, question=False)[0] == "rye bread baking time"
-
-
-def test_an_answer_is_one_wording_whatever_its_lines() -> None:
     assert wordings("Bake it.\nAn hour.", prompt="answer") == ["q", "Bake it.\nAn hour."]
     assert wordings("Bake it.\nAn hour.", prompt="answer", lines=True) == ["q", "Bake it.", "An hour."]
     assert wordings("Bake it.\nAn hour.", prompt="Say {query}", lines=False) == ["q", "Bake it.\nAn hour."]
-
-
-def test_a_reply_to_something_else_is_no_wording() -> None:
     other = refiner(prompt="answer").writer
     assert other is not None
     expand = refiner()

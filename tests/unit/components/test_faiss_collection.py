@@ -117,11 +117,13 @@ def test_an_index_that_cannot_be_searched_so_is_refused(
     assert fault in str(caught.value)
 
 
-def test_a_metric_that_is_neither_distance_nor_product_is_refused(tmp_path: Path) -> None:
+def test_a_metric_or_numbers_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
     index = faiss.IndexFlat(DIMENSION, faiss.METRIC_L1)
     index.add(VECTORS)
     with pytest.raises(InputError, match="compares by FAISS's metric 2; it must be the inner product or L2"):
         open_collection(options(tmp_path, index, rows()))
+    with pytest.raises(InputError, match="numbers of its own, in no known order: build it in an IndexIDMap"):
+        open_collection(options(tmp_path, index_of("IVF8,Flat", OWN_NUMBERS.tolist()), rows()))
 
 
 def test_conditions_on_an_index_that_takes_none_are_refused_before_the_run(tmp_path: Path) -> None:
@@ -150,11 +152,6 @@ def test_rows_that_do_not_fit_are_named_with_their_line(
     with pytest.raises(InputError) as caught:
         open_collection(made)
     assert str(caught.value) == f"{tmp_path}/{fault.format(path=made.path)}"
-
-
-def test_numbers_in_no_known_order_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="numbers of its own, in no known order: build it in an IndexIDMap"):
-        open_collection(options(tmp_path, index_of("IVF8,Flat", OWN_NUMBERS.tolist()), rows()))
 
 
 @pytest.mark.parametrize("key", ["path", "items"])

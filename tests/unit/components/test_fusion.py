@@ -124,6 +124,8 @@ def test_a_question_that_one_part_skipped_is_skipped(library: Library, halves: C
     assert found.skipped.tolist() == [True, False, False]
     assert [len(places_of(found)[row]) for row in range(3)] == [0, 2, 1]
     assert found.facts["mean_fused"] == 1.5
+    parts = [candidates(halves, [(0, float("nan"))]), candidates(halves, [], skipped=[0])]
+    assert fused(library, parts, method="weighted").skipped.tolist() == [True]
 
 
 # Scores that cannot be fused.
@@ -139,11 +141,6 @@ def test_a_part_without_scores_is_named_where_scores_are_needed(library: Library
         "rrf, which looks at ranks alone."
     )
     assert len(fused(library, parts).rankings) == 2
-
-
-def test_scores_of_a_skipped_question_are_not_asked_for(library: Library, halves: Chunks) -> None:
-    parts = [candidates(halves, [(0, float("nan"))]), candidates(halves, [], skipped=[0])]
-    assert fused(library, parts, method="weighted").skipped.tolist() == [True]
 
 
 def test_scores_that_add_up_to_more_than_float32_holds_are_refused(library: Library, halves: Chunks) -> None:

@@ -252,11 +252,8 @@ def test_a_retriever_of_haystack_is_asked_for_top_k_whatever_its_own_number(plac
     assert first > second > 0
 
 
-def test_a_chunk_of_haystack_is_of_the_document_it_was_split_from(place: Workplace) -> None:
+def test_chunks_and_pipelines_of_haystack_are_asked_for_a_text(place: Workplace) -> None:
     assert show(place.search("four days", depth=1, name="hay:chunks")) == [["rye.md[28:58]"]]
-
-
-def test_a_pipeline_of_haystack_is_asked_wherever_it_waits_for_a_text(place: Workplace) -> None:
     assert show(place.search(FRIDGE, depth=2, name="hay:pipeline")) == [["soup.md", "oven.md"]]
 
 

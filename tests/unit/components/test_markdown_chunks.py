@@ -66,9 +66,13 @@ def test_sections_that_fit_are_joined_under_their_heading_and_larger_ones_cut_at
     ]
 
 
-def test_headings_go_with_the_first_sentences_of_a_paragraph_that_must_be_cut_anyway() -> None:
+def test_headings_items_and_overlaps_are_whole_blocks() -> None:
     text = "# A\n\n## B\n\nLast paragraph here. It goes on and on.\n\nMore."
     assert chunks(text, 35) == ["# A\n\n## B\n\nLast paragraph here.", "It goes on and on.", "More."]
+    text = "- one is long enough\n- two\n  - two a\n  - two b\n- three\n"
+    assert chunks(text, 30) == ["- one is long enough", "- two\n  - two a\n  - two b", "- three"]
+    text = "one one\n\ntwo two\n\nthree three\n\nfour"
+    assert chunks(text, 24, overlap=9) == ["one one\n\ntwo two", "two two\n\nthree three", "four"]
 
 
 def test_without_merging_each_section_is_a_chunk_of_its_own_and_a_bare_heading_goes_with_the_next() -> None:
@@ -102,16 +106,6 @@ def test_a_row_of_a_table_is_cut_only_where_it_alone_is_too_large_and_the_first_
         ["| row 3 | some words |", "| row 4 | some words |"],
         ["| row 5 | some words |"],
     ]
-
-
-def test_an_item_of_a_list_stays_whole_with_the_items_below_it() -> None:
-    text = "- one is long enough\n- two\n  - two a\n  - two b\n- three\n"
-    assert chunks(text, 30) == ["- one is long enough", "- two\n  - two a\n  - two b", "- three"]
-
-
-def test_a_chunk_repeats_whole_blocks_of_the_one_before_up_to_the_overlap() -> None:
-    text = "one one\n\ntwo two\n\nthree three\n\nfour"
-    assert chunks(text, 24, overlap=9) == ["one one\n\ntwo two", "two two\n\nthree three", "four"]
 
 
 BLOCKS = st.one_of(

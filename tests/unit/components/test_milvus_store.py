@@ -96,10 +96,13 @@ def test_options_of_the_build_arrive_in_milvus_lite_which_ignores_them_as_pymilv
     assert sizes[32] - sizes[4] > 1.5 * (32 - 4) * 4 * len(many)
 
 
-def test_what_milvus_lite_built_is_in_the_report(many: Vectors, starved: Path) -> None:
+def test_what_was_built_is_reported_and_searching_changes_no_file(many: Vectors, starved: Path, queries: Any) -> None:
     facts = store_of(STARVED).facts(starved)
     assert facts["version"].startswith("milvus_lite-3.")
     assert facts["options"] == {"index_type": "HNSW", "metric_type": "COSINE", "M": 4, "efConstruction": 10}
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in starved.rglob("*")}
+    found_by(store_of(STARVED), many, queries, 10, starved)
+    assert {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in starved.rglob("*")} == before
 
 
 def test_a_build_with_other_options_than_those_asked_for_is_refused(
@@ -140,12 +143,6 @@ def test_a_small_segment_is_scanned_by_a_server_and_that_is_seen(url: str, tmp_p
 
 
 # What goes wrong.
-
-
-def test_searching_a_folder_changes_none_of_its_files(many: Vectors, queries: Any, starved: Path) -> None:
-    before = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in starved.rglob("*")}
-    found_by(store_of(STARVED), many, queries, 10, starved)
-    assert {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in starved.rglob("*")} == before
 
 
 def test_a_damaged_graph_is_an_error_with_the_folder(many: Vectors, starved: Path, tmp_path: Path) -> None:

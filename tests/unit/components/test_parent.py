@@ -62,10 +62,14 @@ def test_a_hit_within_a_stretch_that_came_before_is_dropped_and_one_beside_it_is
     assert (found.facts["hits"], found.facts["same_parent"]) == (8, 3)
 
 
-def test_a_dropped_hit_does_not_cover_others(bench: Bench) -> None:
+def test_only_kept_hits_cover_others_and_the_first_of_a_chunk_keeps_rank_and_score(bench: Bench) -> None:
     part = candidates(words(bench), [[3, 4, 5, 6]])  # 5 is covered by the stretch that 4 would have brought
     found = bench.refined(["?"], part, "retrievers.refined.returns=neighbours")
     assert [place[1] for place in places_of(found)[0]] == [8, 19]
+    found = bench.refined(["?"] * 2, candidates(words(bench), [[5, 0, 7, 9, 1], [8]]), *CHUNK)
+    assert rows_of(found) == [[1, 0, 2], [2]]
+    assert scores_of(found) == [[1.0, 0.99, 0.97], [1.0]]
+    assert (found.facts["hits"], found.facts["same_parent"]) == (6, 2)
 
 
 def test_a_stretch_ends_where_text_is_in_no_unit_and_that_is_told(bench: Bench) -> None:
@@ -84,13 +88,6 @@ CHUNK = (
     "retrievers.refined.returns=chunk",
     "retrievers.refined.chunker={kind: fixed, size: 20, overlap: 0, unit: characters}",
 )
-
-
-def test_later_hits_of_the_same_chunk_are_dropped_and_the_first_keeps_its_rank_and_score(bench: Bench) -> None:
-    found = bench.refined(["?"] * 2, candidates(words(bench), [[5, 0, 7, 9, 1], [8]]), *CHUNK)
-    assert rows_of(found) == [[1, 0, 2], [2]]
-    assert scores_of(found) == [[1.0, 0.99, 0.97], [1.0]]
-    assert (found.facts["hits"], found.facts["same_parent"]) == (6, 2)
 
 
 def test_hits_in_text_that_the_chunker_leaves_out_are_dropped_and_that_is_told(tmp_path: Path) -> None:

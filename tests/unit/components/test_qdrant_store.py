@@ -54,18 +54,15 @@ def test_quantised_vectors_find_less_and_more_when_scored_again(
     assert shares[0] < shares[1]
 
 
-def test_the_range_of_a_byte_is_in_what_the_embedded_engine_wrote(tmp_path: Path) -> None:
+def test_quantization_is_in_what_the_embedded_engine_wrote_if_it_knows_the_word(tmp_path: Path) -> None:
+    store = QdrantStore.model_validate({"kind": "qdrant", "quantization": {"scalar": {"type": "int9"}}})
+    with pytest.raises(StoreError, match="no attribute 'Int9'"):
+        store.build(vectors_of(like_embeddings(5, 8, seed=4)), tmp_path, nothing)
     quantization = {"scalar": {"type": "int8", "quantile": 0.9}}
     store = QdrantStore.model_validate({"kind": "qdrant", "quantization": quantization})
     store.build(vectors_of(like_embeddings(50, 8, seed=4)), tmp_path, nothing)
     written = json.loads((tmp_path / "shard" / "edge_config.json").read_text())
     assert written["quantization_config"]["scalar"] == {"type": "int8", "quantile": pytest.approx(0.9)}
-
-
-def test_a_word_that_is_none_of_the_embedded_engine_is_an_error(tmp_path: Path) -> None:
-    store = QdrantStore.model_validate({"kind": "qdrant", "quantization": {"scalar": {"type": "int9"}}})
-    with pytest.raises(StoreError, match="no attribute 'Int9'"):
-        store.build(vectors_of(like_embeddings(5, 8, seed=4)), tmp_path, nothing)
 
 
 def test_an_index_with_other_bytes_is_an_error_that_names_its_folder(tmp_path: Path) -> None:

@@ -56,13 +56,10 @@ def test_a_run_is_ranked_by_score(place: Workplace, name: str, content: str) -> 
     assert found.skipped.tolist() == [False, False]
 
 
-def test_ranks_without_scores_are_an_order(place: Workplace) -> None:
+def test_ranks_alone_are_an_order_and_queries_are_found_by_text_too(place: Workplace) -> None:
     found = search(place, made(place, "q1\ta\t1\nq1\tc\t2\nq2\tb\t1\n"))
     assert show(found) == [["a", "c"], ["b"]]
     assert scores(found) == [[None, None], [None]]
-
-
-def test_queries_are_found_by_text_where_not_by_id(place: Workplace) -> None:
     results = [{"name": "one", "results": [{"query": "How warm?", "hits": [{"doc": "b", "score": 1.0}]},
                                            {"id": "q1", "query": "Other?", "hits": [{"doc": "c"}]}]}]  # fmt: skip
     assert show(search(place, made(place, json.dumps(results), "results.json"))) == [["c"], ["b"]]
@@ -80,15 +77,12 @@ def test_a_ranking_is_cut_and_a_document_that_stands_twice_counts_once(place: Wo
     ]
 
 
-def test_a_query_that_is_not_in_the_file_found_nothing_and_is_told(place: Workplace) -> None:
+def test_a_query_that_is_not_in_the_file_finds_nothing_now_and_later(place: Workplace) -> None:
     retriever = made(place, "q1 Q0 a 1 9 r\n")
     found = search(place, retriever)
     assert (show(found), found.skipped.tolist()) == ([["a"], []], [False, False])
     (warning,) = retriever.warnings("r", found.facts)
     assert warning.message == "r: 1 labelled queries are not in run.trec ('q2'); they score 0."
-
-
-def test_fewer_questions_are_answered_later_and_a_missing_one_is_no_error(place: Workplace) -> None:
     opened = made(place, "q1 Q0 a 1 9 r\n").open(place.materials())
     opened.search(QUESTIONS, 1)
     assert show(opened.search(QUESTIONS[1:], 2)) == [[]]

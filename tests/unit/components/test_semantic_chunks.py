@@ -85,11 +85,18 @@ def test_nothing_is_embedded_where_there_is_nothing_to_cut(text: str) -> None:
     assert [text[span.start : span.end] for span in spans] == ([text] if text.strip() else [])
 
 
-def test_a_vector_of_zeros_is_far_from_every_other() -> None:
+def test_zeros_are_far_from_all_and_rounding_cuts_nothing() -> None:
     text = "One is. Two is. Three is."
     vectors = np.array([[1, 0], [0, 0], [1, 0]], dtype=np.float32)
     made = SemanticChunker(unit="characters", target=1)
     assert len(made.group(text, LengthFunction(range(len(text))), vectors)) == 3
+    # 1 - the square of such a vector's length in double precision is 1e-16, which is no distance.
+    text = " ".join("Same here." for _ in range(12))
+    ruler = LengthFunction(range(len(text)))
+    for options in ({"target": 10}, {"threshold": "percentile", "amount": 0}):
+        made = SemanticChunker.model_validate({"unit": "characters", **options})
+        for row in np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32):
+            assert len(made.group(text, ruler, np.tile(row, (12, 1)))) == 1
 
 
 def test_groups_longer_than_the_size_are_cut_at_their_sentences() -> None:
@@ -106,13 +113,3 @@ def test_tokens_are_counted_only_where_a_length_is_asked_for() -> None:
     assert SemanticChunker(size=9).counted_by == "embedder"
     assert SemanticChunker(target=9).counted_by == "embedder"
     assert SemanticChunker(size=9, unit="characters").counted_by == "characters"
-
-
-def test_sentences_of_one_vector_are_not_cut_by_what_rounding_leaves_of_their_distance() -> None:
-    """1 - the square of such a vector's length in double precision is 1e-16, which is no distance."""
-    text = " ".join("Same here." for _ in range(12))
-    ruler = LengthFunction(range(len(text)))
-    for options in ({"target": 10}, {"threshold": "percentile", "amount": 0}):
-        made = SemanticChunker.model_validate({"unit": "characters", **options})
-        for row in np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32):
-            assert len(made.group(text, ruler, np.tile(row, (12, 1)))) == 1

@@ -71,12 +71,9 @@ def test_a_question_shares_a_term_with_a_text_that_has_its_word(question: str, d
     assert set(BARE.terms(question)) & set(BARE.terms(document))
 
 
-def test_stop_words_of_languages_without_spaces_go_as_characters_pairs_and_whole() -> None:
+def test_stop_words_go_before_stemming_and_as_characters_and_pairs() -> None:
     assert Analyzer("none", ("的", "什么")).terms("猫的什么") == ["猫", "什", "么", "猫的", "的什"]
     assert Analyzer("none", stop_words_of("korean")).terms("그리고 서울") == ["서", "울", "서울"]
-
-
-def test_stop_words_go_before_stemming_and_codes_are_not_stemmed() -> None:
     assert ENGLISH.terms("The systems are failing with timeouts_v2 in PLANS") == [
         "system", "fail", "timeouts_v2", "timeout", "v2", "plan",
     ]  # fmt: skip

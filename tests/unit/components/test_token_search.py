@@ -39,15 +39,12 @@ def rows(found: Rankings) -> list[list[tuple[int, float]]]:
     return [[(code, score) for code, score in zip(*pair, strict=True) if code != PADDING] for pair in pairs]
 
 
-def test_sparse_scores_worked_by_hand(tmp_path: Path) -> None:
+def test_sparse_scores_worked_by_hand_and_ties_go_by_the_given_order(tmp_path: Path) -> None:
     """Three texts over terms 0 to 5; term 9 is in none of them."""
     index = sparse_index(tmp_path, [terms(t0=1, t2=0.5), terms(t2=2, t5=0.25), terms(t1=3)])
     found = index.search([terms(t0=2, t2=1), terms(t5=4, t9=7), terms(t9=1), terms()], 5)
     assert rows(found) == [[(0, 2.5), (1, 2.0)], [(1, 1.0)], [], []]
     assert found.codes.shape == (4, 3)
-
-
-def test_equal_sparse_scores_go_by_the_given_order(tmp_path: Path) -> None:
     same = terms(t1=1.5)
     index = sparse_index(tmp_path, [same, same, same, terms(t1=1)], order=[2, 0, 1, 3])
     assert rows(index.search([terms(t1=2)], 2)) == [[(1, 3.0), (2, 3.0)]]

@@ -51,9 +51,10 @@ def test_starts_are_ascending_places_of_the_text_one_for_each_token(tokenizer: T
     assert len(starts) + tokenizer.special_tokens == tokenizer.counts([text])[0]
 
 
-def test_no_texts_have_no_counts(tokenizer: Tokenizer) -> None:
+def test_a_text_alone_has_no_special_tokens_and_no_texts_no_counts(tokenizer: Tokenizer) -> None:
     assert tokenizer.counts([]).shape == (0,)
     assert tokenizer.starts([]) == []
+    assert tokenizer.alone(["hub", "unbelievably", ""]) == [1, 5, 0]
 
 
 def test_the_fingerprint_follows_the_bytes_of_the_file(
@@ -86,10 +87,6 @@ def test_a_token_that_begins_with_a_space_starts_at_its_first_letter(tmp_path: P
     made = Tokenizer(tmp_path / "tokenizer.json")
     assert made.starts(["a b", "a b  ", " a", "  "]) == [[0, 2], [0, 2, 3], [1], [0]]
     assert made.alone(["a b", "b", ""]) == [2, 1, 0]
-
-
-def test_tokens_of_a_text_on_its_own_are_counted_without_special_ones(tokenizer: Tokenizer) -> None:
-    assert tokenizer.alone(["hub", "unbelievably", ""]) == [1, 5, 0]
 
 
 @given(document_texts)

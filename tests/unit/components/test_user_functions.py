@@ -97,15 +97,12 @@ def test_every_kind_of_function_has_the_modules_that_it_imports_in_its_version(t
     assert [one == two for one, two in zip(before, versions(), strict=True)] == [False, False, False]
 
 
-def test_modules_of_two_folders_may_have_one_name_also_where_they_are_imported_late(tmp_path: Path) -> None:
+def test_modules_of_two_folders_and_installed_ones_may_have_one_name(tmp_path: Path) -> None:
     late = "def f(*_):\n    from helper import VALUE\n    return VALUE\n"
     for number in (1, 2):
         write(tmp_path / str(number), {"mine.py": late, "helper.py": f"VALUE = {number}\n"})
     functions = [import_object(FunctionReference("mine:f", tmp_path / str(number))) for number in (1, 2)]
     assert [function() for function in functions] == [1, 2]
-
-
-def test_a_module_beside_the_config_does_not_take_the_place_of_an_installed_one(tmp_path: Path) -> None:
     write(tmp_path, {"mine.py": "import json, numpy\ndef f(*_): return json.dumps(1) + numpy.__name__\n",
                      "json.py": "raise RuntimeError\n", "numpy.py": "raise RuntimeError\n"})  # fmt: skip
     assert import_object(FunctionReference("mine:f", tmp_path))() == "1numpy"

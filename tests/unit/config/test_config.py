@@ -262,15 +262,12 @@ def test_of_several_bases_the_later_lies_on_the_earlier_and_the_file_on_all() ->
     assert (config.experiment, config.seed, config.evaluators.relevance_threshold) == ("three", 2, 2)
 
 
-def test_paths_are_relative_to_the_file_that_they_are_written_in(tmp_path: Path) -> None:
+def test_paths_and_faults_belong_to_the_file_that_they_are_written_in(tmp_path: Path) -> None:
     base = CONFIG.replace("corpus: documents", "corpus: ../documents") + "output: {directory: out}\n"
     config = load("extends: shared/deep/base.yaml\ndataset: {queries: own.json}\n", **{"shared/deep/base": base})
     assert config.dataset.corpus == str(tmp_path / "shared" / "documents")
     assert config.dataset.queries == str(tmp_path / "own.json")
     assert config.output.directory == str(tmp_path / "shared" / "deep" / "out")
-
-
-def test_a_fault_is_placed_in_the_file_that_it_is_written_in(tmp_path: Path) -> None:
     assert faults_of("extends: base.yaml\nsead: 1\n", base=CONFIG + "evaluators: {unit: spam}\n") == [
         f"{tmp_path / 'base.yaml'}:9:14: evaluators.unit is 'spam'; it must be one of: document, span. "
         "Did you mean 'span'?",

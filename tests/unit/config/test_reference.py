@@ -13,10 +13,14 @@ from small_experiment import ragtrial
 Capture = pytest.CaptureFixture[str]
 
 
-def test_every_kind_of_every_family_has_a_section() -> None:
+def test_every_kind_has_a_section_and_every_name_is_found() -> None:
     families = (CHUNKERS, EMBEDDERS, STORES, COLLECTIONS, RETRIEVERS, REFINERS)
     kinds = {name for family in families for name in family.names()}
     assert {section.kind for section in config_sections()} - {""} >= kinds  # parts of stores have kinds, too
+    assert [name for name in config_names() if not look_up(name)] == []
+    assert [section.kind for section in look_up("retrievers.dense.score")] == [
+        "bm25, custom, dense, late, run_file, sparse, expand, fusion, late_rerank, mmr, parent, rerank"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -40,16 +44,6 @@ def test_a_key_has_the_value_and_the_default_of_the_model(name: str, value: str,
     sections = config_sections() if name == last else look_up(name)
     key = next(key for section in sections for key in section.keys if key.name == last)
     assert (key.value, key.default) == (value, default)
-
-
-def test_every_name_of_the_reference_is_found() -> None:
-    assert [name for name in config_names() if not look_up(name)] == []
-
-
-def test_kinds_with_the_same_key_are_one_answer() -> None:
-    assert [section.kind for section in look_up("retrievers.dense.score")] == [
-        "bm25, custom, dense, late, run_file, sparse, expand, fusion, late_rerank, mmr, parent, rerank"
-    ]
 
 
 def test_explain_knows_keys_and_kinds_of_the_config(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

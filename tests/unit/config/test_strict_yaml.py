@@ -178,10 +178,14 @@ def test_a_plain_variable_in_brackets_which_yaml_cannot_read_is_refused_with_the
     assert read('a: {b: "${N}"}\n', N="5").value == {"a": {"b": "5"}}
 
 
-def test_what_was_written_keeps_variables_and_their_values_stay_out() -> None:
+def test_texts_know_their_folder_and_what_was_written_keeps_variables() -> None:
     text = read("a: ${KEY}\nb: ['${KEY:-x}', 1]\nc: plain\n", KEY="secret")
     assert text.written == {"a": "${KEY}", "b": ["${KEY:-x}", 1], "c": "plain"}
     assert "secret" not in str(text.written)
+    text = read("a: docs\nb: [x, {c: '${V}'}]\n", V="y").value
+    for found in (text["a"], text["b"][0], text["b"][1]["c"]):
+        assert isinstance(found, LocatedText)
+        assert found.folder == FOLDER
 
 
 # Places.
@@ -210,10 +214,3 @@ def test_every_value_is_placed_at_its_key_or_in_a_list_where_it_begins(
 ) -> None:
     fault = read(PLACED).fault_at(path, "wrong")
     assert (fault.file, fault.line, fault.column, fault.message) == ("config.yaml", line, column, "wrong")
-
-
-def test_every_text_knows_the_folder_that_it_was_written_in() -> None:
-    text = read("a: docs\nb: [x, {c: '${V}'}]\n", V="y").value
-    for found in (text["a"], text["b"][0], text["b"][1]["c"]):
-        assert isinstance(found, LocatedText)
-        assert found.folder == FOLDER

@@ -46,9 +46,14 @@ def test_an_axis_of_another_shape_is_refused(axis: str, column: int, message: st
     assert faults_of(f"matrix: {{chunker.size: {axis}}}") == [f"1:{column}: sweep.matrix.chunker.size{message}"]
 
 
-def test_a_sweep_of_nothing_is_refused() -> None:
+def test_a_sweep_of_nothing_and_rows_of_other_lengths_are_refused() -> None:
     message = "sweep: names no axis; give it a matrix, like {chunker.size: [128, 256]}, or include."
     assert faults_of("max_settings: 3") == [f"0:1: {message}"]
+    assert faults_of('matrix: {"chunker.size, chunker.overlap": [[1, 2], [3], 4, [5, 6, 7]]}') == [
+        f"1:{column}: sweep.matrix.chunker.size, chunker.overlap[{row}] must be a list of 2 values: "
+        "[chunker.size, chunker.overlap]."
+        for row, column in ((1, 54), (2, 59), (3, 62))
+    ]
 
 
 # Keys.
@@ -106,14 +111,6 @@ include: [{embedder: {model: a}, embedder.model: ip}, {chunker: {kind: document}
 
 
 # Values.
-
-
-def test_rows_of_keys_that_move_together_are_as_long_as_they_are() -> None:
-    assert faults_of('matrix: {"chunker.size, chunker.overlap": [[1, 2], [3], 4, [5, 6, 7]]}') == [
-        f"1:{column}: sweep.matrix.chunker.size, chunker.overlap[{row}] must be a list of 2 values: "
-        "[chunker.size, chunker.overlap]."
-        for row, column in ((1, 54), (2, 59), (3, 62))
-    ]
 
 
 # Exclude, include, size.

@@ -73,14 +73,11 @@ def test_gzipped_files_read_as_plain_ones_do(folder: Path) -> None:
     assert corpus_of(DatasetOptions(beir=str(folder))) == folder / "corpus.jsonl.gz"
 
 
-def test_ids_may_hold_spaces_where_tabs_are_between(folder: Path) -> None:
+def test_ids_may_hold_spaces_be_numbers_and_stand_under_id(folder: Path) -> None:
     write_rows(folder / "queries.jsonl", [{"_id": "q 1", "text": "x"}])
     assert beir_labels(with_qrels(folder, "q 1\td 1\t-2\n"), "test").labels.queries == (
         Query("q 1", "x", (Judgment("d 1", -2),)),
     )
-
-
-def test_ids_may_be_numbers_and_stand_under_id(folder: Path) -> None:
     write_rows(folder / "queries.jsonl", [{"id": 7, "text": "x"}])
     assert beir_labels(with_qrels(folder, "7\t31\t1\n"), "test").labels.queries == (Query("7", "x", (Judgment("31"),)),)
 

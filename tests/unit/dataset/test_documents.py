@@ -35,9 +35,11 @@ def way_on(corpus: Path) -> str:
     return f"\n{corpus}: `dataset.on_error: skip` leaves out what cannot be read, and names it."
 
 
-def test_a_folder_is_read_below_its_top_in_the_order_of_the_paths(tmp_path: Path) -> None:
+def test_folders_are_read_in_the_order_of_their_paths_even_if_hidden_themselves(tmp_path: Path) -> None:
     write_files(tmp_path, {"b.txt": "B", "a/z.md": "Z", "a/b/c.txt": "C", "a.txt": "A", "B.TXT": "upper"})
     assert [document.id for document in read_documents(tmp_path)] == ["B.TXT", "a.txt", "a/b/c.txt", "a/z.md", "b.txt"]
+    corpus = write_files(tmp_path / ".data" / "corpus", {"a.txt": "A"})
+    assert [document.id for document in read_documents(corpus)] == ["a.txt"]
 
 
 def test_links_to_files_are_read_and_links_to_nothing_are_named(tmp_path: Path) -> None:
@@ -62,11 +64,6 @@ def test_linked_folders_are_not_entered_and_are_counted(tmp_path: Path) -> None:
     (corpus / "round.md").symlink_to(corpus, target_is_directory=True)
     assert [document.id for document in read_documents(corpus)] == ["a.txt"]
     assert unsupported_files(corpus) == {"linked folder": 2}
-
-
-def test_the_corpus_itself_may_stand_in_a_hidden_folder(tmp_path: Path) -> None:
-    corpus = write_files(tmp_path / ".data" / "corpus", {"a.txt": "A"})
-    assert [document.id for document in read_documents(corpus)] == ["a.txt"]
 
 
 def test_the_title_of_a_page_is_its_title_element_and_a_plain_text_has_none(tmp_path: Path) -> None:
@@ -145,11 +142,8 @@ ROWS: list[dict[str, object]] = [
 READ = [Document("b", "one\ntwo", "Caf\u00e9"), Document("7", "half \ufffd"), Document("a", "")]
 
 
-def test_rows_are_read_in_their_order_with_normalised_texts_and_ids_as_strings(tmp_path: Path) -> None:
+def test_rows_are_read_in_their_order_and_end_with_line_feeds_alone(tmp_path: Path) -> None:
     assert list(read_documents(write_rows(tmp_path / "corpus.jsonl", ROWS))) == READ
-
-
-def test_a_line_separator_inside_a_text_does_not_end_its_row(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text('{"_id": "a", "text": "x\u2028y\x85z"}\n', encoding="utf-8")
     assert list(read_documents(path)) == [Document("a", "x\u2028y\x85z")]
@@ -205,12 +199,13 @@ def test_the_fingerprint_follows_bytes_and_names_and_not_the_place_of_the_folder
     assert len(found | {one}) == len(others) + 1
 
 
-def test_one_file_that_is_no_jsonl_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_one_file_that_is_no_jsonl_and_an_unknown_charset_are_refused(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "folder", {"one.md": "# Title"})
     with pytest.raises(CorpusError) as caught:
         corpus_fingerprint(folder / "one.md")
     message = "a corpus that is one file must be a .jsonl or .jsonl.gz; for documents name their folder."
     assert str(caught.value) == f"{folder / 'one.md'}: {message}"
+    assert "says that it is in 'klingon'" in fault_of(write_files(tmp_path, {"a.html": b"<meta charset=klingon>\xe9"}))
 
 
 def test_files_of_other_kinds_are_counted_by_the_end_of_their_names(tmp_path: Path) -> None:
@@ -285,10 +280,6 @@ def test_a_page_is_read_in_the_charset_that_it_declares_or_as_utf_8(tmp_path: Pa
     encodings = [WRITTEN.get(charset, charset), "utf-16", *([] if charset == "ISO-2022-JP" else ["utf-8"])]
     write_files(tmp_path, {f"{encoding}.html": page.encode(encoding) for encoding in encodings})
     assert {document.text for document in read_documents(tmp_path)} == {text}
-
-
-def test_a_charset_that_is_not_known_is_named(tmp_path: Path) -> None:
-    assert "says that it is in 'klingon'" in fault_of(write_files(tmp_path, {"a.html": b"<meta charset=klingon>\xe9"}))
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16 packed"])

@@ -52,27 +52,21 @@ def test_a_passage_with_slips_is_found_by_likeness_alone_and_only_when_asked(lib
     assert locate_all(sought, library, fuzzy=found.score + 0.001)[0].how == "lost"
 
 
-def test_what_is_found_otherwise_is_not_found_by_likeness(library: Library) -> None:
-    found = locate_all([PassageQuery("the RING"), PassageQuery("the ring"), PassageQuery("  ")], library, fuzzy=0.1)
-    assert [one.how for one in found] == ["case", "exact", "lost"]
-
-
-def test_words_run_together_are_fully_alike(library: Library) -> None:
+def test_words_run_together_are_alike_and_exact_matches_come_first(library: Library) -> None:
+    queries = [PassageQuery("the RING"), PassageQuery("the ring"), PassageQuery("  ")]
+    assert [match.how for match in locate_all(queries, library, fuzzy=0.1)] == ["case", "exact", "lost"]
     (found,) = locate_all([PassageQuery("Hold the resetbutton")], library, fuzzy=1.0)
     assert found == PassageMatch("fuzzy", (Place(1, Span(18, 39)),), 1.0)
+    text = "The ring is red when the hub has no power."
+    passage = f"Lights. {text} Plug it in, and wait for the ring to turn green, which takes a minute."
+    (found,) = locate_all([PassageQuery(passage, 0)], library, fuzzy=0.3)
+    assert found == PassageMatch("fuzzy", (Place(0, Span(0, len(text))),), likeness(passage, text))
 
 
 def test_likeness_stays_in_the_document_that_a_passage_must_be_in(library: Library) -> None:
     passage = "the ring is blue when the hub has power"
     assert locate_all([PassageQuery(passage)], library, fuzzy=0.5)[0].places[0].document == 0
     assert all(place.document == 1 for place in locate_all([PassageQuery(passage, 1)], library, fuzzy=0.1)[0].places)
-
-
-def test_a_passage_longer_than_its_document_is_like_the_whole_of_it(library: Library) -> None:
-    text = "The ring is red when the hub has no power."
-    passage = f"Lights. {text} Plug it in, and wait for the ring to turn green, which takes a minute."
-    (found,) = locate_all([PassageQuery(passage, 0)], library, fuzzy=0.3)
-    assert found == PassageMatch("fuzzy", (Place(0, Span(0, len(text))),), likeness(passage, text))
 
 
 def test_text_without_white_space_is_found_by_likeness(tmp_path: Path) -> None:
@@ -83,12 +77,15 @@ def test_text_without_white_space_is_found_by_likeness(tmp_path: Path) -> None:
     assert "検索エンジンに関する説明書" in text[place.span.start : place.span.end]
 
 
-def test_all_places_of_the_text_that_is_most_like_a_passage_are_found(tmp_path: Path) -> None:
+def test_all_most_alike_places_are_found_also_among_frequent_words(tmp_path: Path) -> None:
     library = library_of(
         tmp_path, {"a": "nothing here", "b": "turn the wheel. turn the wheel.", "c": "turn the wheel."}
     )
     (found,) = locate_all([PassageQuery("turn the heel.")], library, fuzzy=0.5)
     assert found.places == (Place(1, Span(0, 15)), Place(1, Span(16, 31)), Place(2, Span(0, 15)))
+    library = library_of(tmp_path, {str(number): f"to be or not to be {number}" for number in range(50)})
+    (found,) = locate_all([PassageQuery("to be or knot to be 37")], library, fuzzy=0.9)
+    assert found.places == (Place(37, Span(0, 21)),)
 
 
 @given(document_texts, document_texts)
@@ -117,12 +114,6 @@ def test_nothing_is_shown_when_nothing_is_near(tmp_path: Path) -> None:
         [PassageQuery("one two three four five"), PassageQuery("!?"), PassageQuery("alpha beta", 1)], library
     ) == ["", "", ""]
     assert nearest([], library) == []
-
-
-def test_a_passage_whose_every_word_is_frequent_is_still_compared(tmp_path: Path) -> None:
-    library = library_of(tmp_path, {str(number): f"to be or not to be {number}" for number in range(50)})
-    (found,) = locate_all([PassageQuery("to be or knot to be 37")], library, fuzzy=0.9)
-    assert found.places == (Place(37, Span(0, 21)),)
 
 
 @pytest.mark.parametrize(("length", "is_compared"), [(3_999, True), (4_000, True), (4_001, False)])

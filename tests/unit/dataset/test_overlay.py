@@ -83,10 +83,13 @@ def test_an_overlay_that_is_not_there_yet_is_empty_and_this_is_told(
         assert {one.code for one in report.warnings} & {"overlay", "overlay-missing"} == {"overlay"}
 
 
-def test_an_overlay_in_a_folder_that_is_not_there_is_refused(folder: Path) -> None:
+def test_a_missing_folder_of_an_overlay_and_qrels_of_trec_are_named(folder: Path) -> None:
     (folder / "config.yaml").write_text(CONFIG.replace("mine.tsv", "nowhere/mine.tsv"))
     with pytest.raises(LabelsError, match=r"nowhere/mine\.tsv: there is no such file"):
         load_dataset(load_config(folder / "config.yaml").dataset)
+    (folder / "data" / "qrels" / "test.tsv").write_text("q1\t0\td1\t1\nq2\t0\td2\t1\n")
+    with pytest.raises(LabelsError, match=r"test\.tsv: looks like TREC qrels"):
+        beir_labels(folder / "data", "test")
 
 
 def test_an_overlay_that_is_wrong_is_refused_by_its_name(folder: Path) -> None:
@@ -167,12 +170,6 @@ def test_of_many_bad_lines_the_first_are_told_and_of_trec_qrels_what_they_are(tm
     with pytest.raises(LabelsError) as raised:
         _ = OverlayText.read(file).judged
     assert len(raised.value.faults) == 1
-
-
-def test_the_qrels_of_a_folder_that_are_trec_are_called_so(folder: Path) -> None:
-    (folder / "data" / "qrels" / "test.tsv").write_text("q1\t0\td1\t1\nq2\t0\td2\t1\n")
-    with pytest.raises(LabelsError, match=r"test\.tsv: looks like TREC qrels"):
-        beir_labels(folder / "data", "test")
 
 
 OF_THE_OVERLAY = {  # contents with one judgment of a document that is not there, and its line

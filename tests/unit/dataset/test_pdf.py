@@ -41,12 +41,9 @@ def fault_of(path: Path) -> str:
 # The text.
 
 
-def test_the_text_has_line_feeds_within_pages_and_an_empty_line_between_them(tmp_path: Path) -> None:
+def test_pages_are_apart_by_an_empty_line_and_composed_each_alone(tmp_path: Path) -> None:
     found = read(tmp_path, "Reset the hub.\nHold the button.", "Wait a minute.", "Done.")
     assert found == PdfText("Reset the hub.\nHold the button.\n\nWait a minute.\n\nDone.", (0, 33, 49), "")
-
-
-def test_letters_and_their_marks_are_composed_within_a_page_and_never_across_two(tmp_path: Path) -> None:
     found = read(tmp_path, "Cafe\u0301 e", "\u0301x", "y")
     assert pages_of(found) == ["Caf\u00e9 e", "\u0301x", "y"]
     assert normalised(found.text) == found.text
@@ -110,20 +107,17 @@ def test_the_title_is_that_of_the_metadata_where_a_person_may_have_written_it(
     assert read(tmp_path, "text", title=title).title == read_as
 
 
-def test_a_title_that_is_no_unicode_is_none(tmp_path: Path) -> None:
+def test_a_broken_title_is_none_and_a_password_of_the_owner_no_hindrance(tmp_path: Path) -> None:
     content = pdf(["text"], title="T\u4e00")
     assert content.count(b"00544e00") == 1
     broken = content.replace(b"00544e00", b"0054d83d")
     assert read_pdf(written(tmp_path, broken)) == PdfText("text", (0,), "")
-
-
-# What cannot be read.
-
-
-def test_a_file_that_only_its_owner_may_change_is_read(tmp_path: Path) -> None:
     content = pdf(["for all to read"], title="Terms", password="", owner="boss")
     assert b"/Encrypt" in content
     assert read_pdf(written(tmp_path, content)) == PdfText("for all to read", (0,), "Terms")
+
+
+# What cannot be read.
 
 
 BREAKS_OFF = "is damaged: it breaks off before its end; download or copy it again."

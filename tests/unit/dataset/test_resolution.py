@@ -330,12 +330,17 @@ def test_equal_labels_are_one_and_are_noticed(library: Library) -> None:
     assert [resolution.how for resolution in resolved.resolutions] == ["exact", "offsets"]
 
 
-def test_a_kind_of_warning_is_one_with_the_first_three_and_a_count(library: Library) -> None:
+def test_equal_warnings_are_one_and_the_least_like_place_says_how_it_was_found(
+    library: Library, tmp_path: Path
+) -> None:
     twice = (Judgment(FAQ),) * 2
     resolved = resolve(PromptQueries(tuple(Query(f"q{number}", "x", twice) for number in range(1_000))), library, "id")
     (warning,) = resolved.warnings
     said = [f"query 'q{number}' judges 'faq.md' twice, with one grade." for number in range(3)]
     assert (warning.code, warning.message) == ("same-label", f"{' '.join(said)} And 997 more.")
+    library = library_of(tmp_path, {"a": "red hub, Red hub"})
+    (resolution,) = resolve(labels(Judgment("a", 1, "red hub", (Span(0, 7), Span(9, 16)))), library, "id").resolutions
+    assert (resolution.how, resolution.places, resolution.moved) == ("case", 2, False)
 
 
 def test_questions_without_relevant_documents_are_counted(library: Library) -> None:
@@ -363,12 +368,6 @@ def test_names_and_quotes_are_found_in_either_unicode_form(tmp_path: Path, writt
     ]
     hashed = Judgment(named, 1, "closes", (Span(9, 15),), text_hash("the caf\u00e9\ncloses"))
     assert resolve(labels(hashed), library, "id").warnings == ()
-
-
-def test_the_place_least_like_the_quote_tells_how_it_was_found(tmp_path: Path) -> None:
-    library = library_of(tmp_path, {"a": "red hub, Red hub"})
-    (resolution,) = resolve(labels(Judgment("a", 1, "red hub", (Span(0, 7), Span(9, 16)))), library, "id").resolutions
-    assert (resolution.how, resolution.places, resolution.moved) == ("case", 2, False)
 
 
 @pytest.mark.parametrize(("match", "known"), [("id", FAQ), ("content", TEXTS[FAQ])])

@@ -51,8 +51,11 @@ def test_a_normalised_text_is_nfc_with_line_feeds_can_be_written_and_stays_as_it
         assert normalised(other) == once
 
 
-def test_a_byte_order_mark_is_dropped_at_the_start_alone() -> None:
+def test_byte_order_marks_count_at_the_start_alone_and_bind() -> None:
     assert decoded(b"\xef\xbb\xbfa\xef\xbb\xbfb", "f.txt", CorpusError) == "a\ufeffb"
+    assert refusal(b"\xff\xfea\0\n\0b") == (
+        "notes.txt:2: byte 0x62 is not UTF-16, which the file says it is; save it as UTF-8."
+    )
 
 
 def refusal(content: bytes) -> str:
@@ -93,12 +96,6 @@ def test_a_text_is_read_as_its_byte_order_mark_says(encoding: str, text: str) ->
     assert as_utf8(io.BytesIO(content), "notes.txt", CorpusError).read().decode("utf-8-sig") == text
 
 
-def test_bytes_that_are_not_what_their_mark_says_are_refused() -> None:
-    assert refusal(b"\xff\xfea\0\n\0b") == (
-        "notes.txt:2: byte 0x62 is not UTF-16, which the file says it is; save it as UTF-8."
-    )
-
-
 WESTERN = ["“café”, 5 €", "Drücken Sie für 5 s die Taste – „Weiter“", "L’œuvre est déjà prête à 50 %"]
 OTHERS = [
     ("cp1251", "Через каждые две минуты нажмите"),
@@ -123,11 +120,14 @@ def test_no_advice_spoils_a_text_in_another_encoding(encoding: str, text: str) -
     assert "-f ENCODING" in refusal(text.encode(encoding))
 
 
-def test_a_gzipped_file_is_unpacked_by_its_name(tmp_path: Path) -> None:
+def test_files_are_unpacked_by_their_names_and_hashed_by_sha_256(tmp_path: Path) -> None:
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"hello", mtime=0))
     (tmp_path / "a.txt").write_bytes(b"\x1f\x8b")
     assert read_bytes(tmp_path / "a.txt.gz", CorpusError) == b"hello"
     assert read_bytes(tmp_path / "a.txt", CorpusError) == b"\x1f\x8b"
+    assert text_hash("") == "e3b0c44298fc1c14"  # of FIPS 180-4's examples
+    assert text_hash("abc") == "ba7816bf8f01cfea"
+    assert text_hash("caf\u00e9") == hashlib.sha256(b"caf\xc3\xa9").hexdigest()[:16]
 
 
 _GOOD = gzip.compress(b"hello, hello, hello\n" * 20, mtime=0)
@@ -172,9 +172,3 @@ def test_a_file_without_read_permission_is_an_input_error(tmp_path: Path) -> Non
     with pytest.raises(CorpusError) as caught:
         read_bytes(path, CorpusError)
     assert str(caught.value) == f"{path}: cannot be read: Permission denied."
-
-
-def test_the_hash_of_a_text_is_the_beginning_of_the_sha_256_of_its_bytes() -> None:
-    assert text_hash("") == "e3b0c44298fc1c14"  # of FIPS 180-4's examples
-    assert text_hash("abc") == "ba7816bf8f01cfea"
-    assert text_hash("caf\u00e9") == hashlib.sha256(b"caf\xc3\xa9").hexdigest()[:16]

@@ -68,12 +68,9 @@ def test_metrics_of_order_count_only_queries_whose_labels_are_an_order(no_releva
     assert [evaluation.of(index) is None for index in range(3)] == [True, False, True]
 
 
-def test_no_queries_at_all_have_no_mean_and_no_warning() -> None:
+def test_no_queries_have_no_mean_and_judged_hits_count_without_relevant_ones() -> None:
     for evaluation in evaluate(ALL, scenario().graded(), "zero").values():
         assert evaluation.mean == Mean(None, 0)
-
-
-def test_the_share_of_judged_hits_keeps_its_value_where_nothing_is_relevant() -> None:
     graded = scenario(("a x", {"a": 0}), ("a x", "a x")).graded()
     assert evaluated("judged@2", graded, "skip")["judged@2"].mean == Mean(1.0, 1)
     assert evaluated("judged@2", graded, "zero")["judged@2"].mean == Mean(0.75, 2)

@@ -182,13 +182,6 @@ def test_a_group_is_on_the_line_of_its_label_whatever_its_name(tmp_path: Path, c
     assert "  label: grade 1  oven.txt  (group: two lines)\n" in shown
 
 
-def test_the_order_of_equal_scores_has_no_known_range_and_matters_where_several_are_judged() -> None:
-    one = graded("AB", [("A", 1, "g"), ("B", 1, "g")])
-    tied = replace(one, ties=np.array([[1, 2], [1, 2]], dtype=np.int32))
-    assert tie_range(parse_metric("ndcg@2"), tied) is None
-    assert ties_that_matter(tied).tolist() == [True]
-
-
 def test_runs_are_scored_by_the_groups_of_a_labels_file(tmp_path: Path, capsys: Capture) -> None:
     labels = [{"doc": "A", "relevance": 2, "group": 1}, {"doc": "B", "group": 1}, {"doc": "C"}]
     file = tmp_path / "labels.json"
@@ -223,10 +216,14 @@ def test_a_grade_below_0_gains_nothing_and_is_counted(metric: str, ranking: str,
     assert value(metric, ranking, labels) == pytest.approx(expected, rel=1e-14)
 
 
-def test_for_trec_eval_a_grade_below_0_is_not_forbidden() -> None:
+def test_trec_eval_forbids_no_grade_and_groups_have_no_range_of_ties() -> None:
     one = replace(graded("A", [("A", -1, None)]), pooled=True)
     assert scores("forbidden@1", one).tolist() == [0]
     assert parse_metric("forbidden@1").eligible(one).tolist() == [False]
+    one = graded("AB", [("A", 1, "g"), ("B", 1, "g")])
+    tied = replace(one, ties=np.array([[1, 2], [1, 2]], dtype=np.int32))
+    assert tie_range(parse_metric("ndcg@2"), tied) is None
+    assert ties_that_matter(tied).tolist() == [True]
 
 
 SPANS = [(0, 0, 10), (0, 10, 20), (1, 0, 10), (2, 0, 10)]
@@ -271,12 +268,9 @@ def test_passages_of_one_group_are_found_with_one_of_them() -> None:
     assert {name: float(scores(name, one)[0]) for name in expected} == pytest.approx(expected, rel=1e-14)
 
 
-def test_only_relevant_passages_of_a_group_are_relevant_text() -> None:
+def test_passages_of_a_group_are_relevant_by_grade_and_forbidden_by_any_overlap() -> None:
     one = spans_graded([0, 2], ("A", 0, 10, 0, "g"), ("B", 0, 8, 1, "g"), ("C", 0, 4, 0, None))
     assert [float(scores(f"span_recall@{k}", one)[0]) for k in (1, 2)] == [0, 1]
     assert float(scores("span_precision@2", one)[0]) == 8 / 20
-
-
-def test_a_chunk_that_overlaps_a_forbidden_passage_is_counted_whatever_else_it_has() -> None:
     one = spans_graded([3, 0], ("A", 0, 5, 1, None), ("A", 4, 9, -1, None))
     assert [float(scores(f"forbidden@{k}", one)[0]) for k in (1, 2)] == [0, 1]

@@ -27,8 +27,12 @@ capped_ap(rel=2)@5 (order_aware)
 every_metric = pytest.mark.parametrize("name", METRICS.names())
 
 
-def test_a_card_as_text() -> None:
+def test_a_card_is_text_and_tells_gains_as_they_are_given() -> None:
     assert card_text(card(parse_metric("capped_ap(rel=2)@5"))) == CARD
+    assert card(parse_metric("ndcg(1=3,2=9.5)@10"))["gain"] == (
+        "3 for grade 1, 9.5 for grade 2, else the grade; 0 for grades below 0 and what nobody judged"
+    )
+    assert card(parse_metric("dcg(gain=exp)@10"))["gain"] == "2^grade - 1; 0 for grades below 0 and what nobody judged"
 
 
 @every_metric
@@ -83,21 +87,11 @@ def test_where_no_other_tool_has_the_number_none_is_named(written: str) -> None:
     assert card(parse_metric(written))["same_as"] == {}
 
 
-def test_gains_are_told_as_they_are_given() -> None:
-    assert card(parse_metric("ndcg(1=3,2=9.5)@10"))["gain"] == (
-        "3 for grade 1, 9.5 for grade 2, else the grade; 0 for grades below 0 and what nobody judged"
-    )
-    assert card(parse_metric("dcg(gain=exp)@10"))["gain"] == "2^grade - 1; 0 for grades below 0 and what nobody judged"
-
-
-def test_explain_gives_the_card_as_json(capsys: Capture) -> None:
+def test_explain_gives_the_card_as_json_and_refuses_what_is_no_metric(capsys: Capture) -> None:
     made = ragtrial(capsys, "explain", "MRR@10", "--json")
     assert (made.code, made.err) == (0, "")
     assert made.json["metric"] == "rr@10"
     assert made.json["same_as"]["MTEB"] == "mrr_at_10"
     assert made.json["parameters"] == {"judged_only": "false"}
-
-
-def test_explain_refuses_what_is_no_metric(capsys: Capture) -> None:
     made = ragtrial(capsys, "explain", "bpref@3")
     assert (made.code, made.out, made.err) == (2, "", "error: 'bpref@3': bpref has no cutoff; write bpref.\n")

@@ -27,9 +27,14 @@ def test_the_area_is_that_of_scikit_learn() -> None:
         assert area == pytest.approx(roc_auc_score(is_answerable, np.maximum(values, -1e9)), abs=1e-12)
 
 
-def test_equal_scores_count_half_and_nothing_found_is_lowest() -> None:
+def test_equal_scores_count_half_and_a_threshold_may_answer_all_or_none() -> None:
     assert WORKED.area == pytest.approx((2 + 2.5 + 3) / 9)
     assert scores_of([-np.inf, 1], [-np.inf, -7]).area == pytest.approx((0.5 + 0 + 1 + 1) / 4)
+    mixed = scores_of([1, 3], [2, 2])
+    assert mixed.best_threshold(0.01) == 1
+    assert mixed.best_threshold(0.99) == 2.5
+    assert 3 < scores_of([1, 2], [1, 3]).best_threshold(0.99) < 3.001
+    assert scores_of([-np.inf], [-np.inf]).best_threshold(0.5) == 0
 
 
 @pytest.mark.parametrize(
@@ -43,14 +48,6 @@ def test_equal_scores_count_half_and_nothing_found_is_lowest() -> None:
 )
 def test_the_best_threshold_of_a_worked_table(prevalence: float, threshold: float) -> None:
     assert WORKED.best_threshold(prevalence) == threshold
-
-
-def test_a_threshold_can_answer_all_or_none() -> None:
-    mixed = scores_of([1, 3], [2, 2])
-    assert mixed.best_threshold(0.01) == 1
-    assert mixed.best_threshold(0.99) == 2.5
-    assert 3 < scores_of([1, 2], [1, 3]).best_threshold(0.99) < 3.001
-    assert scores_of([-np.inf], [-np.inf]).best_threshold(0.5) == 0
 
 
 def test_no_question_is_decided_by_its_own_score() -> None:
@@ -83,13 +80,10 @@ def test_an_interval_of_a_difference() -> None:
     assert 0 < high < 0.02
 
 
-def test_the_score_of_the_first_hit() -> None:
+def test_the_score_of_the_first_hit_or_none_without_scores() -> None:
     rankings, skipped = from_rows([[3, 4], [], [5], [6]], [[0.5, 0.4], [], [-2.0], [1.0]]), np.array([0, 0, 0, 1], bool)
     np.testing.assert_equal(top_scores(rankings, skipped, are_comparable=True), [0.5, -np.inf, -2, np.nan])
     assert np.isnan(top_scores(rankings, skipped, are_comparable=False)).all()
     nothing = from_rows([[], []], [[], []])
     np.testing.assert_equal(top_scores(nothing, np.zeros(2, bool), are_comparable=True), [-np.inf, -np.inf])
-
-
-def test_hits_without_scores_have_no_separation() -> None:
     assert np.isnan(top_scores(from_rows([[3], []]), np.zeros(2, bool), are_comparable=True)).all()

@@ -24,9 +24,12 @@ def report(folder: Path) -> Report:
     return run_experiment(load_config(folder / "experiment.yaml"))
 
 
-def test_a_report_is_one_line(report: Report) -> None:
+def test_a_report_is_one_line_and_no_frame_without_pandas(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     best = report.ranked_settings()[0].name
     assert repr(report) == str(report) == f"Report('small', 2 settings, 2 queries, ndcg@3: {best} 1.000)"
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ReportError, match=r"needs pandas, which is not installed: pip install 'ragtrial\[pandas\]'\."):
+        report.to_frame()
 
 
 @pytest.mark.slow
@@ -49,9 +52,3 @@ def test_a_comparison_is_a_frame_with_a_row_per_comparison_and_metric(report: Re
     assert len(frame) == len(comparison.comparisons)
     assert {"metric", "setting", "baseline", "difference", "ci_low", "ci_high", "p", "verdict"} <= set(frame.columns)
     assert "ci" not in frame.columns
-
-
-def test_without_pandas_the_error_names_the_extra(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ReportError, match=r"needs pandas, which is not installed: pip install 'ragtrial\[pandas\]'\."):
-        report.to_frame()

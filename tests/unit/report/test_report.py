@@ -80,18 +80,12 @@ def test_a_report_is_a_folder_named_after_experiment_and_run(written: Written) -
     assert (written.folder / "config.yaml").read_bytes() == written.experiment.file.read_bytes()
 
 
-def test_the_schema_describes_the_report(written: Written) -> None:
+def test_a_report_is_read_as_written_unrounded_and_fits_the_schema(written: Written) -> None:
     schema = report_schema()
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema).validate(written.report)
     assert not Draft202012Validator(schema).is_valid({**written.report, "colour": "blue"})
-
-
-def test_a_report_that_is_read_again_is_the_one_that_was_written(written: Written) -> None:
     assert load_report(written.folder).model_dump(mode="json") == written.report
-
-
-def test_scores_are_not_rounded(written: Written) -> None:
     values = [value for one in written.settings() for value in one["per_query"]["evaluations"]["precision@3"]]
     assert {value for value in values if value is not None} <= {0.0, 1 / 3, 2 / 3, 1.0}
     assert "0.3333333333333333" in (written.folder / "report.json").read_text(encoding="utf-8")

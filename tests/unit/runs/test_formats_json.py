@@ -73,14 +73,11 @@ def test_jsonl_is_read_as_written(tmp_path_factory: pytest.TempPathFactory, run:
     assert run_rows(read_runs(path)[0]) == {query: row for query, row in as_rows(run).items() if row}
 
 
-def test_jsonl_may_have_blank_lines_other_keys_and_any_line_ends(tmp_path: Path) -> None:
+def test_jsonl_may_have_other_keys_line_ends_and_named_columns(tmp_path: Path) -> None:
     first, second = '{"qid": 1, "doc": "a\u2028b", "label": 0, "text": {"x": []}}', '{"doc": 2, "label": 1, "qid": 1}'
     content = f"\ufeff{first}\r\n\r\n{second}"
     write_files(tmp_path, {"a.jsonl": content})
     assert qrels_rows(read_qrels(tmp_path / "a.jsonl", form="jsonl")) == {"1": {"a\u2028b": 0, "2": 1}}
-
-
-def test_columns_of_jsonl_can_be_named(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", [{"question": "q", "hit": "d", "place": 1}])
     columns = {"query": "question", "document": "hit", "rank": "place"}
     (run,) = read_runs(path, columns=columns)

@@ -239,14 +239,11 @@ def test_published_results_are_joined_with_labels_by_texts_and_a_text_counts_onc
     assert set(run_rows(run)["1"]) & {(name, None) for name in qrels_rows(read_qrels(PASSAGES))["1"]}
 
 
-def test_an_id_comes_before_the_text_of_a_query(tmp_path: Path) -> None:
+def test_ids_go_before_texts_and_equal_names_are_numbered(tmp_path: Path) -> None:
     write_files(tmp_path, {"a.json": published({**RETRIEVED, "id": 9})})
     for labels in (PASSAGES, None):
         (run,) = read_runs(tmp_path / "a.json", labels=labels)
         assert run_rows(run) == {"9": [("one\ntwo", None), ("other", None)]}
-
-
-def test_results_of_one_name_are_numbered(tmp_path: Path) -> None:
     row = {"results": [{"id": 1, "contexts": []}]}
     entries = [{**row, "model": "m"}, row, {**row, "model": {"llm": "x"}}, {**row, "model": "m"}, {**row, "name": "n"}]
     write_files(tmp_path, {"file.json": json.dumps(entries)})

@@ -109,8 +109,15 @@ class Scored(NamedTuple):
     query_id: str
 
 
-def test_named_tuples_are_read_by_their_names() -> None:
+def test_names_of_fields_and_columns_say_what_they_hold() -> None:
     assert run_rows(read_runs([Scored(0.5, "d", "q")])[0]) == {"q": [("d", 0.5)]}
+    frame = pd.DataFrame({"query": ["x"], "qid": ["q"], "doc": ["y"], "docno": ["d"], "score": [0.5], "label": [2]})
+    assert run_rows(read_runs(frame)[0]) == {"q": [("d", 0.5)]}
+    assert qrels_rows(read_qrels(frame)) == {"q": {"d": 2}}
+    frame = pd.DataFrame({"Frage": ["q"], "Treffer": ["d"], "docid": ["no"], "Note": [3]})
+    columns = {"query": "Frage", "document": "Treffer", "grade": "Note"}
+    assert qrels_rows(read_qrels(frame, columns=columns)) == {"q": {"d": 3}}
+    assert read_runs(frame, columns={"query": "Frage", "document": "Treffer", "score": "Note"})[0].queries == ("q",)
 
 
 USUAL = {
@@ -131,19 +138,6 @@ def test_usual_names_of_columns_are_known(role: str, name: str) -> None:
         assert qrels_rows(read_qrels(frame)) == {"q": {"d": 1}}
     else:
         assert run_rows(read_runs(frame)[0]) == {"q": [("d", 1.0)]}
-
-
-def test_texts_beside_ids_are_no_ids_and_scores_beside_grades_no_grades() -> None:
-    frame = pd.DataFrame({"query": ["x"], "qid": ["q"], "doc": ["y"], "docno": ["d"], "score": [0.5], "label": [2]})
-    assert run_rows(read_runs(frame)[0]) == {"q": [("d", 0.5)]}
-    assert qrels_rows(read_qrels(frame)) == {"q": {"d": 2}}
-
-
-def test_columns_that_are_named_need_no_usual_name() -> None:
-    frame = pd.DataFrame({"Frage": ["q"], "Treffer": ["d"], "docid": ["no"], "Note": [3]})
-    columns = {"query": "Frage", "document": "Treffer", "grade": "Note"}
-    assert qrels_rows(read_qrels(frame, columns=columns)) == {"q": {"d": 3}}
-    assert read_runs(frame, columns={"query": "Frage", "document": "Treffer", "score": "Note"})[0].queries == ("q",)
 
 
 COLUMN_FAULTS: list[tuple[dict[str, list[Any]], dict[str, str] | None, list[str]]] = [

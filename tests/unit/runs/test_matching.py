@@ -139,10 +139,13 @@ def test_lenient_reading_takes_long_tags_and_ranks_that_are_no_numbers(file: Pat
     assert len(refusal(file, b"q1 Q0 d2 1 2\n", lenient=True)) == 1
 
 
-def test_twenty_faults_are_listed_and_the_rest_counted(file: Path) -> None:
+def test_twenty_faults_are_listed_and_ten_unjudged_queries_named(file: Path) -> None:
     told = refusal(file, b"q1 Q0 d1 1 x t\n" * 1234, block_size=64)
     assert [line.split(":")[1] for line in told[:20]] == [str(line) for line in range(1, 21)]
     assert told[20:] == ["FILE: and 1,214 more like these."]
+    hits = read(file, b"".join(b"u%d Q0 d1 1 1 t\n" % number for number in range(30)), block_size=32)
+    assert hits.unknown == 30
+    assert hits.unknown_names == tuple(f"u{number}" for number in range(10))
 
 
 def test_an_ms_marco_run_is_ordered_by_its_ranks(file: Path) -> None:
@@ -169,12 +172,6 @@ def test_ranks_of_an_ms_marco_run_are_whole_from_one_on_and_taken_once(file: Pat
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"# q1 Q0 d1 1 1 t\n", b"\xef\xbb\xbf"])
 def test_a_run_without_rows_is_refused(file: Path, content: bytes) -> None:
     assert refusal(file, content) == ["FILE: has no rows; a run has at least one."]
-
-
-def test_queries_that_nobody_judged_are_counted_and_ten_of_them_named(file: Path) -> None:
-    hits = read(file, b"".join(b"u%d Q0 d1 1 1 t\n" % number for number in range(30)), block_size=32)
-    assert hits.unknown == 30
-    assert hits.unknown_names == tuple(f"u{number}" for number in range(10))
 
 
 @pytest.mark.parametrize("kind", ["run", "qrels"])

@@ -175,13 +175,10 @@ def test_several_runs_are_named_or_numbered() -> None:
         score(qrels, run, "rr", trec_compatible=True)
 
 
-def test_unjudged_hits_are_dropped_before_the_ranking_is_cut() -> None:
+def test_unjudged_hits_go_before_the_cut_and_ties_keep_their_order_but_for_trec_eval() -> None:
     qrels, run = {"q": {"a": 1}}, {"q": {"x": 2.0, "a": 1.0}}
     assert score(qrels, run, "rr", depth=1, judged_only=True).runs[0].scores["rr"].mean == 1.0
     assert score(qrels, run, "rr", depth=1).runs[0].scores["rr"].mean == 0.0
-
-
-def test_equal_scores_in_memory_keep_their_order_but_for_trec_eval() -> None:
     qrels, run = {"q": {"b": 1}}, {"q": {"a": 1.0, "b": 1.0}}
     assert score(qrels, run, "rr").runs[0].scores["rr"].mean == 0.5
     assert score(qrels, run, "rr", trec_compat=True).runs[0].scores["rr"].mean == 1.0

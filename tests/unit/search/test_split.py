@@ -44,27 +44,21 @@ def test_queries_with_a_document_in_common_are_never_on_both_sides(documents: li
     assert seen.isdisjoint(unseen)
 
 
-def test_tags_name_the_queries_that_are_held_out() -> None:
+def test_tags_name_held_out_queries_and_unlabelled_ones_are_on_neither_side() -> None:
     labels = queries([[f"d{number}"] for number in range(45)], ("test",))
     split = split_queries(labels, SearchOptions(held_out=["test"]), 0, "labels.json")
     assert split.held_out == tuple(f"q{number}" for number in range(0, 45, 3))
-
-
-def test_an_unknown_tag_is_reported_with_those_that_there_are() -> None:
-    with pytest.raises(LabelsError, match=r"no query has the tag 'tset' of search.held_out. Did you mean 'test'\?"):
-        split_queries(queries([["d"]] * 30, ("test",)), SearchOptions(held_out=["tset"]), 0, "labels.json")
-
-
-def test_too_few_queries_are_refused_with_what_to_do() -> None:
-    message = "leaves 14 queries to search by and 6 for the verdict; each takes at least 10"
-    with pytest.raises(LabelsError, match=message):
-        split_queries(queries([[f"d{number}"] for number in range(20)]), SearchOptions(held_out=0.3), 0, "labels.json")
-
-
-def test_queries_without_relevant_documents_are_on_neither_side() -> None:
     labels = [*queries([[f"d{number}"] for number in range(40)]), Query("none", "", ())]
     split = split_queries(labels, SearchOptions(held_out=0.5), 0, "labels.json")
     assert "none" not in (*split.searched, *split.held_out)
+
+
+def test_an_unknown_tag_and_too_few_queries_are_refused() -> None:
+    with pytest.raises(LabelsError, match=r"no query has the tag 'tset' of search.held_out. Did you mean 'test'\?"):
+        split_queries(queries([["d"]] * 30, ("test",)), SearchOptions(held_out=["tset"]), 0, "labels.json")
+    message = "leaves 14 queries to search by and 6 for the verdict; each takes at least 10"
+    with pytest.raises(LabelsError, match=message):
+        split_queries(queries([[f"d{number}"] for number in range(20)]), SearchOptions(held_out=0.3), 0, "labels.json")
 
 
 @given(st.integers(0, 99), st.booleans())

@@ -51,15 +51,12 @@ def test_it_says_where_the_numbers_are_from(report: Report) -> None:
         assert said in text.replace(" ,", " ,").replace(f"{report.run_id},", f"{report.run_id} ,"), said
 
 
-def test_the_verdict_is_the_conclusion(report: Report) -> None:
+def test_the_verdict_is_the_conclusion_and_all_warnings_are_there(report: Report) -> None:
     contest = input_of([str(report.folder)])
     conclusion = analyse(contest, options_of(contest)).conclusion
     text = text_of(report.folder)
     assert conclusion.sentences[0] in text
     assert conclusion.next_step.command in text
-
-
-def test_all_warnings_of_the_report_are_there(report: Report) -> None:
     text = text_of(report.folder)
     assert report.warnings
     assert all(warning.message in text for warning in report.warnings)

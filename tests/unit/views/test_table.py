@@ -93,14 +93,11 @@ def test_what_a_refiner_tells_is_shown_as_it_counts(report: Report) -> None:
     assert fact_table(told.model_copy(update={"facts": {}})).cells == []
 
 
-def test_the_highest_mean_of_each_metric_is_the_best_but_not_of_what_is_judged() -> None:
+def test_the_best_cells_are_all_of_the_highest_but_not_of_what_is_judged() -> None:
     rows = [["a", "0.5000", "1.0000", "0.9000", "10"], ["b", "0.7000 (8)", "-", "1.0000", "10"]]
     table = mean_table("setting", ["ndcg@10", "rr@10", "judged@10"], rows)
     assert best_cells(table) == {(1, 1), (0, 2)}
     assert best_cells(Table(table.columns, rows[:1])) == set()
-
-
-def test_equal_numbers_are_all_the_best() -> None:
     columns = [Column("setting", is_text=True), Column("x", best="highest")]
     assert best_cells(Table(columns, [["a", "1,000.5"], ["b", "1,000.5"], ["c", "2"]])) == {(0, 1), (1, 1)}
 
