@@ -17,18 +17,15 @@ Columns = Mapping[str, str]
 """The columns given by the user: role to column name, such as ``{"document": "docno"}``."""
 
 _USUAL: dict[Role, tuple[str, ...]] = {
-    "query": ("qid, query_id, query-id, q_id, queryid, topic_id, question_id", "topic", "query, question"),
-    "document": (
-        "docid, doc_id, docno, doc-id, did, pid, corpus-id, corpus_id, passage_id, passage-id, "
-        "document_id, document-id",
-        "doc, document",
-    ),
+    "query": ("qid, queryid, topicid, questionid", "topic", "query, question"),
+    "document": ("docno", "docid, did, pid, corpusid, passageid, documentid", "doc, document, url"),
     "rank": ("rank",),
     "score": ("score, sim, similarity",),
-    "grade": ("label, relevance, rel, grade, relevancy grade, relevance grade", "score"),
+    "grade": ("label, relevance, rel, grade, rating, judgment, judgement, relevancygrade, relevancegrade", "score"),
 }
-"""Groups of usual names of each role, in lower case. A later group counts only without a name of an earlier group:
-next to ``qid``, a column ``query`` is the text."""
+"""Groups of usual names of each role, as ``_plain`` spells them. A later group counts only without a name of an earlier
+group: next to ``qid``, a column ``query`` is the text; next to ``docno``, PyTerrier's ``docid`` is a number of its own.
+"""
 
 _ROLES: dict[Kind, tuple[Role, ...]] = {
     "run": ("query", "document", "score", "rank"),
@@ -78,8 +75,13 @@ def _given(found: Sequence[str], kind: Kind, given: Columns, faults: Faults) -> 
 
 
 def _matching(found: Sequence[str], role: Role) -> list[str]:
-    groups = ([name for name in found if name.strip().lower() in group.split(", ")] for group in _USUAL[role])
+    groups = ([name for name in found if _plain(name) in group.split(", ")] for group in _USUAL[role])
     return next(filter(None, groups), [])
+
+
+def _plain(name: str) -> str:
+    """The letters and digits of a name, in lower case: ``Query ID``, ``query-id`` and ``queryId`` are one name."""
+    return _BETWEEN_WORDS.sub("", name).lower()
 
 
 _TREC = (
@@ -89,7 +91,10 @@ _TREC = (
 _COLUMNS, _TREC_COLUMNS = 3, 4
 _WHOLE = re.compile(r"[+-]?\d+(?:\.0*)?")
 _NUMBER = re.compile(r"[+-]?\d[\d.]*")
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
 _FEWEST_NAMES = 2
+SEPARATOR_LINE = re.compile(r"sep=(.)\r?(?:\n|\Z)", re.IGNORECASE)
+"""The first line of some tables for Excel: the sign between their columns."""
 
 
 class GradedRow(NamedTuple):
@@ -106,28 +111,44 @@ def whole_number(written: str) -> int | None:
     return int(written.partition(".")[0]) if _WHOLE.fullmatch(written) else None
 
 
-def fields_of(line: str) -> list[str]:
-    """The fields of a line: between tabs, else commas or semicolons, else white space.
+def fields_of(line: str, sign: str = "") -> list[str]:
+    """The fields of a line between ``sign`` (a space: white space), or else between tabs, commas or semicolons.
 
-    Fields between tabs may be quoted, if all except numbers are; other fields follow CSV.
+    Fields between tabs may be quoted, if all except numbers are; other fields follow CSV. Without a ``sign``, three
+    fields between white space are fields.
     """
-    if "\t" in line:
+    if sign == "\t" or (not sign and "\t" in line):
         fields = [field.strip() for field in line.split("\t")]
         words = [field for field in fields if not _NUMBER.fullmatch(field)]
         quoted = words and all(len(word) > 1 and word[0] == word[-1] == '"' for word in words)
         return next(csv.reader([line], delimiter="\t")) if quoted else fields
-    fields, sign = line.split(), max(",;", key=line.count)
-    if sign not in line or len(fields) >= _COLUMNS:
+    fields, usual = line.split(), max(",;", key=line.count)
+    if sign == " " or (not sign and (usual not in line or len(fields) >= _COLUMNS)):
         return fields
-    return [field.strip() for field in next(csv.reader([line], delimiter=sign))]
+    return [field.strip() for field in next(csv.reader([line], delimiter=sign or usual))]
 
 
-def is_header(fields: Sequence[str], columns: Columns | None = None, kind: Kind = "qrels") -> bool:
-    """True if a first line names columns: it has no number, and two usual names, or the names in ``columns``."""
-    names = {"score", *(name for role in _ROLES[kind] for group in _USUAL[role] for name in group.split(", "))}
-    known = sum(field.lower() in names for field in fields) >= _FEWEST_NAMES
-    given = columns is not None and set(columns.values()) <= set(fields)
-    return (known or given) and not any(map(_NUMBER.fullmatch, fields))
+def header_sign(line: str, columns: Columns | None = None, kind: Kind = "qrels") -> str:
+    """The sign between the names of columns in a first line, a space for white space; empty if it names none.
+
+    Such a line has no number, and two usual names, or the names in ``columns``.
+    """
+    usual = {"score", *(name for role in _ROLES[kind] for group in _USUAL[role] for name in group.split(", "))}
+    for sign in (*(sign for sign in "\t,;" if sign in line), " "):
+        names = fields_of(line, sign)
+        is_known = sum(_plain(name) in usual for name in names) >= _FEWEST_NAMES
+        is_given = columns is not None and set(columns.values()) <= set(names)
+        if (is_known or is_given) and not any(map(_NUMBER.fullmatch, names)):
+            return sign
+    return ""
+
+
+def numbered_lines(text: str) -> list[tuple[int, str]]:
+    """The lines of a table that have text, with their numbers from 1, from the header or the first row on."""
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    first = next((at for at, (_, line) in enumerate(lines) if line.lstrip()[0] != "#"), len(lines))
+    first += first < len(lines) and bool(SEPARATOR_LINE.fullmatch(lines[first][1]))
+    return lines[first:]
 
 
 def graded_rows(text: str, file: str, faults: list[Fault], columns: Columns | None = None) -> Iterator[GradedRow]:
@@ -136,10 +157,12 @@ def graded_rows(text: str, file: str, faults: list[Fault], columns: Columns | No
     Without a header there are three columns: query, document and grade. A header (``query-id corpus-id score``, or the
     header of another tool) may name them in any order, among others; ``columns`` assigns them.
     """
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = numbered_lines(text)
     places, width = (0, 1, 2), _COLUMNS
     wanted, first = "query, document and grade, tabs between", lines[0][0] if lines else 0
-    if lines and is_header(names := fields_of(lines[0][1]), columns):
+    sign = header_sign(lines[0][1], columns) if lines else ""
+    if sign:
+        names = fields_of(lines[0][1], sign)
         try:
             roles = roles_of(names, "qrels", columns, Faults(file, LabelsError))
         except LabelsError as error:
@@ -150,8 +173,10 @@ def graded_rows(text: str, file: str, faults: list[Fault], columns: Columns | No
         wanted = f"{width} fields, as the header has"
         del lines[0]
     for number, line in lines:
-        fields = fields_of(line)
+        fields = fields_of(line, sign.strip(" ") if sign in line else "")
         message = ""
+        if not any(fields):
+            continue  # a row that was cleared in a spreadsheet
         if len(fields) != width:
             message = f"must be {wanted}; found {len(fields)} fields."
         else:

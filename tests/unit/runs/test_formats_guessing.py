@@ -97,7 +97,9 @@ REFUSED = [
     ("qrels", "q1 Q0 d1 1 0.5 t\n", "has 6 columns, such as 'q1 Q0 d1 1 0.5 t': it looks like a run. "
      "Are qrels and run the wrong way round?"),
     ("qrels", "q1 d1 high\n", "has 3 columns, of which the last is no grade: 'high'."),
-    ("run", "q1,d1,0.5\n", "has lines of 1 columns, such as 'q1,d1,0.5'."),
+    ("run", "q1,d1,0.5\n", "has 3 columns, such as 'q1,d1,0.5', and no header; name the columns in a first line, like "
+     "query,document,score."),
+    ("run", "q1,0.5\n", "has lines of 1 columns, such as 'q1,0.5'."),
     ("run", "q1 Q0\nq1 Q0 d1 1\nq1\nq2\n", "has lines of 1 columns, such as 'q1 Q0'."),
     ("run", "[1, 2]", "is JSON of no known form; it begins '[1, 2]'."),
     ("run", '{"prompt": "x", "q', "is JSON of no known form; it begins '{\"prompt\": \"x\", \"q'."),

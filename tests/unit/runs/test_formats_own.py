@@ -41,6 +41,9 @@ RUNS_WITH_HEADERS = {
     "other order": "score,query_id,rank,doc_id\n0.5,q1,2,d2\n9,q1,1,d1\n0.001,q2,1,d3\n",
     "pyterrier": 'qid,docid,docno,rank,score,query\nq1,7,d2,1,0.5,"a, b"\nq1,8,d1,0,9,"a, b"\nq2,9,d3,0,0.001,c\n',
     "semicolons": '\ufeff"qid";"docno";"sim"\r\n"q1";"d2";"0.5"\r\n"q1";"d1";"9"\r\n"q2";"d3";"0.001"\r\n',
+    "Excel in German": "sep=;\r\nQuery ID;Document ID;Score\r\nq1;d2;0,5\r\nq1;d1;9\r\nq2;d3;1,0E-3\r\n",
+    "a spreadsheet's own names": 'Query,URL,Score,Note\nq1,d2,.5,\nq1,d1,9,"two\nlines"\nq2,d3,0.001,\n',
+    "JavaScript": "queryId\tdocumentId\tsimilarity\nq1\td2\t0.5\nq1\td1\t9\nq2\td3\t1E-3\n",
     "tabs": "query-id\tcorpus-id\tscore\nq1\td2\t0.5\n\nq1\td1\t9\n\t\t\nq2\td3\t0.001\n",
     "spaces": "# of a tool\n\ntopic Q0 docno rank score tag\nq1 Q0 d2 2 0.5 t\nq1 Q0 d1 1 9 t\nq2 Q0 d3 1 0.001 t\n",
     "pandas": ",qid,did,score\n0,q1,d2,0.5\n1,q1,d1,9.0\n2,q2,d3,0.001\n",
@@ -49,9 +52,8 @@ RUNS_WITH_HEADERS = {
 
 @pytest.mark.parametrize("name", RUNS_WITH_HEADERS)
 def test_a_run_with_a_header_is_read_whatever_the_order_and_the_names_of_its_columns(tmp_path: Path, name: str) -> None:
-    columns = {"document": "docno"} if name == "pyterrier" else None
     write_files(tmp_path, {"a.csv": RUNS_WITH_HEADERS[name]})
-    (run,) = read_runs(tmp_path / "a.csv", columns=columns)
+    (run,) = read_runs(tmp_path / "a.csv")
     assert run.values is not None
     assert (run.queries, list(run.documents)) == (("q1", "q2"), ["d2", "d1", "d3"])
     assert run.values.tolist() == [0.5, 9, 0.001]
@@ -61,7 +63,8 @@ def test_every_fault_of_a_run_with_a_header_is_told_with_its_line(tmp_path: Path
     head = "qid,docno,score\n"
     files = {
         "a.csv": head + "q,a,high\nq,b\n", "b.csv": head + "q,a,high\n\nq,,1\nq,b,nan\n", "c.csv": head,
-        "d.csv": "qid,text,score\nq,a,1\n", "e.csv": "qid,docno,doc_id,score\nq,a,b,1\n",
+        "d.csv": "qid,text,score\nq,a,1\n", "e.csv": "qid,pid,doc_id,score\nq,a,b,1\n", "f.csv": "q,a,0.5\n",
+        "g.csv": "qid,docno,score,note\nq,a,1,\"x\ny\"\nq,b,?,\n",
     }  # fmt: skip
     write_files(tmp_path, files)
     assert faults_of(RunFileError, tmp_path / "a.csv") == [
@@ -77,6 +80,27 @@ def test_every_fault_of_a_run_with_a_header_is_told_with_its_line(tmp_path: Path
         "d.csv: has no column for the document; it has: 'qid', 'text', 'score'. Say which it is: document=NAME."
     ]
     assert faults_of(RunFileError, tmp_path / "e.csv")[0].startswith("e.csv: the document may be any of the columns")
+    assert faults_of(RunFileError, tmp_path / "f.csv")[0].startswith("f.csv: has 3 columns, such as 'q,a,0.5', and no")
+    assert faults_of(RunFileError, tmp_path / "g.csv") == ["g.csv:4: the score '?' is no number, or none of 64 bits."]
+
+
+QRELS_WITH_HEADERS = {
+    "BEIR": "query-id\tcorpus-id\tscore\nq1\td1\t2\nq2\td2\t0\n",
+    "TREC, named": "topic iter docno rel\nq1 0 d1 2\nq2 0 d2 0\n",
+    "MTEB by pandas": ",query-id,corpus-id,score\n0,q1,d1,2.0\n1,q2,d2,0.0\n",
+    "Quepid": "query,docid,rating\nq1,d1,2\nq2,d2,0\n",
+    "PyTerrier": "qid\tdocno\tlabel\titeration\nq1\td1\t2\t0\nq2\td2\t0\t0\n",
+    "Excel": 'sep=;\r\n"Query ID";"Document ID";"Relevance"\r\n"q1";"d1";"2"\r\n"q2";"d2";"0"\r\n',
+    "Google Sheets": "Query ID,Passage ID,Relevance grade,\nq1,d1,2,\n,,,\nq2,d2,0,\n",
+    "comments": "# judged by hand\n\n# 2 rows\ndoc_id,query_id,judgment\nd1,q1,2\nd2,q2,0\n",
+    "none, with commas": "q1,d1,2\nq2,d2,0\n",
+}
+
+
+@pytest.mark.parametrize("tool", QRELS_WITH_HEADERS)
+def test_qrels_are_read_by_the_header_of_any_tool(tmp_path: Path, tool: str) -> None:
+    write_files(tmp_path, {"a.csv": QRELS_WITH_HEADERS[tool]})
+    assert qrels_rows(read_qrels(tmp_path / "a.csv")) == {"q1": {"d1": 2}, "q2": {"d2": 0}}
 
 
 def test_every_bad_row_of_qrels_is_told_with_its_line(tmp_path: Path) -> None:

@@ -121,11 +121,12 @@ def test_names_of_fields_and_columns_say_what_they_hold() -> None:
 
 
 USUAL = {
-    "query": ["qid", "query_id", "query-id", "q_id", "topic", "query", "QID", " Query-Id "],
+    "query": ["qid", "query_id", "query-id", "q_id", "topic", "query", "QID", " Query-Id ", "queryId", "Question ID"],
     "document": ["docid", "doc_id", "docno", "doc-id", "corpus-id", "corpus_id", "did", "pid", "passage_id",
                  "document_id", "doc", "DocNo"],
     "score": ["score", "sim", "similarity"],
-    "grade": ["label", "relevance", "rel", "grade", "relevancy grade", "relevance grade", "score"],
+    "grade": ["label", "relevance", "rel", "grade", "relevancy grade", "relevance grade", "score",
+              "Rating", "judgment"],
 }  # fmt: skip
 
 
@@ -141,8 +142,8 @@ def test_usual_names_of_columns_are_known(role: str, name: str) -> None:
 
 
 COLUMN_FAULTS: list[tuple[dict[str, list[Any]], dict[str, str] | None, list[str]]] = [
-    ({"qid": [1], "docid": [1], "docno": ["d"], "score": [1]}, None,
-     ["the document may be any of the columns 'docid', 'docno'; say which: document=docid."]),
+    ({"qid": [1], "docid": [1], "pid": ["d"], "score": [1]}, None,
+     ["the document may be any of the columns 'docid', 'pid'; say which: document=docid."]),
     ({"docno": ["d"], "text": ["x"]}, None,
      ["has no column for the query; it has: 'docno', 'text'. Say which it is: query=NAME.",
      "has no column for the score or the rank; it has: 'docno', 'text'. Say which it is: rank=NAME."]),

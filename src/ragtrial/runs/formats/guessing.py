@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from ragtrial.dataset.faults import shown
-from ragtrial.dataset.qrels_text import KIND_NAMES, Kind, fields_of, is_header, whole_number
+from ragtrial.dataset.qrels_text import KIND_NAMES, SEPARATOR_LINE, Kind, fields_of, header_sign, whole_number
 from ragtrial.errors import Fault, InputError, LabelsError, RunFileError
 from ragtrial.runs.streams import HEAD, Source, head_of, is_standard_input, name_of, release
 
@@ -110,7 +110,7 @@ def _seen(head: bytes, kind: Kind) -> Form:
 
 def _by_columns(lines: Sequence[str], kind: Kind) -> Form:
     """The form by the most frequent width; the reader reports shorter and longer lines."""
-    if is_header(fields_of(lines[0]), kind=kind):
+    if header_sign(lines[0], kind=kind) or SEPARATOR_LINE.match(lines[0]):
         return "beir" if kind == "qrels" else "csv"
     usual, seen = _usual_width([line.split() for line in lines]), f"such as {shown(lines[0].strip())}"
     tabbed = [line.rstrip("\r").split("\t") for line in lines]
@@ -119,6 +119,13 @@ def _by_columns(lines: Sequence[str], kind: Kind) -> Form:
         raise _UnsureError(
             f"has {usual} columns, {seen}: it looks like {other}. Are qrels and run the wrong way round?"
         )
+    signed = [fields_of(line) for line in lines]
+    if usual == 1 and (width := _usual_width(signed)) >= 3:
+        if kind == "qrels" and width == 3:
+            return _by_third_column([row for row in signed if len(row) == 3], kind)
+        names = "query,document," + ("grade" if kind == "qrels" else "score")
+        message = f"has {width} columns, {seen}, and no header; name the columns in a first line, like {names}."
+        raise _UnsureError(message)
     if usual == 3 or _usual_width(tabbed) == 3:
         split = (by_tab if len(by_tab) == 3 else line.split() for by_tab, line in zip(tabbed, lines, strict=True))
         return _by_third_column([[field.strip() for field in row] for row in split if len(row) == 3], kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from itertools import chain, count, pairwise
@@ -17,7 +17,16 @@ import numpy.typing as npt
 
 from ragtrial.dataset.faults import Faults, shown
 from ragtrial.dataset.json_places import fault_in, id_of, json_row, json_value
-from ragtrial.dataset.qrels_text import Columns, Kind, Role, graded_rows, roles_of, whole_number
+from ragtrial.dataset.qrels_text import (
+    Columns,
+    Kind,
+    Role,
+    graded_rows,
+    header_sign,
+    numbered_lines,
+    roles_of,
+    whole_number,
+)
 from ragtrial.errors import Fault
 from ragtrial.rankings import Counts
 from ragtrial.records import MOST_GRADE
@@ -197,12 +206,9 @@ def _beir_rows(text: str, columns: Columns | None, faults: Faults) -> Rows:
 
 def _header_rows(text: str, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
     """Rows below a header, whose fields are between tabs, commas, semicolons or white space, as in the header."""
-    lines = text.splitlines()
-    first = next(number for number, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#"))
-    sign = max("\t,;", key=lines[first].count)
-    records = csv.reader(lines[first:], delimiter=sign) if sign in lines[first] else map(str.split, lines[first:])
-    numbered = ((number, [field.strip() for field in record]) for number, record in enumerate(records, first + 1))
-    rows = [(number, record) for number, record in numbered if any(record)]
+    lines = numbered_lines(text)
+    sign = header_sign(lines[0][1], columns, kind) or next((sign for sign in "\t,;" if sign in lines[0][1]), " ")
+    rows = [(number, record) for number, record in _records(lines, sign) if any(record)]
     names = rows.pop(0)[1]
     chosen = roles_of(names, kind, columns, faults)
     for number, record in rows:
@@ -213,13 +219,23 @@ def _header_rows(text: str, kind: Kind, columns: Columns | None, faults: Faults)
     faults.raise_any()
     faults.fault_of = lambda row, message: Fault(faults.file, rows[row][0], 0, message)
     queries, documents, numbers = ([record[names.index(name)] for _, record in rows] for name in chosen.values())
-    return Rows(queries, documents, [_number_in(field) for field in numbers], list(chosen)[2])
+    return Rows(queries, documents, [_number_in(field, sign) for field in numbers], list(chosen)[2])
 
 
-def _number_in(field: str) -> object:
-    """The number that a field spells; the field if it spells none."""
+def _records(lines: Sequence[tuple[int, str]], sign: str) -> Iterator[tuple[int, list[str]]]:
+    """The fields of each row, with the number of its first line; quoted fields may have several lines."""
+    texts = [line for _, line in lines]
+    reader = csv.reader(texts, delimiter=sign)
+    at = 0
+    for record in map(str.split, texts) if sign == " " else reader:
+        yield lines[at][0], [field.strip() for field in record]
+        at = at + 1 if sign == " " else reader.line_num
+
+
+def _number_in(field: str, sign: str) -> object:
+    """The number that a field spells, between semicolons with a decimal comma; the field if it spells none."""
     try:
-        return float(field)
+        return float(field.replace(",", ".") if sign == ";" else field)
     except ValueError:
         return field
 
