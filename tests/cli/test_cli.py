@@ -62,12 +62,6 @@ def test_a_run_writes_a_report_and_says_where(config: Path, capsys: Capture) -> 
     assert (report / "config.yaml").read_text(encoding="utf-8") == CONFIG
 
 
-def test_progress_goes_to_stderr_one_line_a_finished_stage(config: Path, capsys: Capture) -> None:
-    made = ragtrial(capsys, "run", config)
-    names = [line.partition(":")[0] for line in made.err.splitlines()]
-    assert names == ["documents", "chunks", "embeddings", "retrieval (dense)"]
-
-
 def test_a_second_run_does_nothing_twice_and_gives_the_same_numbers(config: Path, capsys: Capture) -> None:
     first, second = ragtrial(capsys, "run", config), ragtrial(capsys, "run", config)
     assert second.code == 0
@@ -106,17 +100,6 @@ def test_a_limit_runs_only_the_first_queries_and_says_so(config: Path, capsys: C
     assert made.json["warnings"] == [{"code": "limit", "message": "only the first 1 of 2 queries were run."}]
     report = load_report(Path(made.json["report"]).parent)
     assert ([query.id for query in report.queries], report.config["experiment"]) == (["q1"], "other")
-
-
-def test_the_answer_of_a_run_is_one_json_document(config: Path, capsys: Capture) -> None:
-    made = ragtrial(capsys, "run", config, "--json")
-    answer = made.json
-    assert answer["exit_code"] == made.code == 0
-    assert answer["failures"] == answer["warnings"] == []
-    (setting,) = answer["settings"]
-    assert setting["name"] == "dense"
-    assert setting["scores"]["ndcg@3"] == {"mean": 1.0, "n": 2}
-    assert load_report(Path(answer["report"]).parent).run_id == answer["run_id"]
 
 
 # Exit codes.
@@ -210,15 +193,6 @@ def test_what_a_function_prints_and_logs_is_not_part_of_the_answer(tmp_path: Pat
     made = finished("run", "experiment.yaml", "--json")
     assert made.json["exit_code"] == 0
     assert all(text in made.err for text in ("logged", "warned", "imported\n", "called\n"))
-
-
-COLOR = "\x1b["
-
-
-def test_a_pipe_gets_no_colours_and_no_boxes(config: Path) -> None:
-    for made in (finished("run", str(config)), finished("show"), finished("run", "nowhere.yaml")):
-        assert COLOR not in made.out + made.err
-        assert not any("\u2500" <= character <= "\u259f" for character in made.out + made.err)
 
 
 # Pipes whose reader goes.

@@ -25,8 +25,13 @@ def test_the_demo_compares_five_settings_and_can_be_repeated(tmp_path: Path, cap
 
 
 @pytest.mark.slow
-def test_commands_that_the_demo_names_work(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    succeeded(capsys, "demo", "here", "-q")
+def test_the_demo_as_json_and_the_commands_after_it_work(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ragtrial(capsys, "demo", "here", "--json", "-q")
+    assert made.json["exit_code"] == 0
+    report = load_report(Path(made.json["report"]).parent)
+    assert [setting.name for setting in report.ranked_settings()] == SETTINGS
     monkeypatch.chdir(tmp_path / "here")
     compared = succeeded(capsys, "compare", "latest", "--json")
     conclusion = compared.json["conclusion"]
@@ -36,14 +41,6 @@ def test_commands_that_the_demo_names_work(tmp_path: Path, capsys: Capture, monk
     command = conclusion["next_step"]["command"].split()
     succeeded(capsys, *command[1:])
     succeeded(capsys, "init", "trial")
-
-
-@pytest.mark.slow
-def test_as_json_the_demo_is_the_one_document_of_its_run(tmp_path: Path, capsys: Capture) -> None:
-    made = ragtrial(capsys, "demo", "--json", "-q")
-    assert made.json["exit_code"] == 0
-    report = load_report(Path(made.json["report"]).parent)
-    assert [setting.name for setting in report.ranked_settings()] == SETTINGS
 
 
 def test_a_folder_with_other_files_is_refused_and_left_as_it_is(tmp_path: Path, capsys: Capture) -> None:

@@ -56,11 +56,6 @@ def test_only_the_settings_that_are_named_are_run(capsys: Capture) -> None:
     assert "there is no setting 'none'." in unknown.err
 
 
-def test_help_is_a_command_too(capsys: Capture) -> None:
-    assert ragtrial(capsys, "help", "run").out == ragtrial(capsys, "run", "--help").out
-    assert ragtrial(capsys, "help").out == ragtrial(capsys, "--help").out
-
-
 def test_scores_are_printed_as_csv(capsys: Capture) -> None:
     report = ragtrial(capsys, "run", "--json").json
     made = succeeded(capsys, "show", "--csv")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from commands import Outcome
-from foreign_labels import BOTH, DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, Conversions, corpus, label, lines, written
+from foreign_labels import BOTH, DOCUMENTS, RED, TWICE, WHITE, Conversions, label, lines, written
 from ragtrial.labelling.importers.base import IMPORTERS
 from small_experiment import CONFIG, HASHING, Capture, ragtrial, small_experiment, succeeded
 
@@ -291,17 +291,6 @@ def test_documents_are_read_from_one_file_too_and_nothing_is_left_behind(
     (query,) = json.loads((convert.folder / "out.json").read_text())["queries"]
     assert query["relevant_docs"][0].items() >= label("hub/reset.md", WHITE).items()
     assert list((convert.folder / "temporary").iterdir()) == []
-
-
-def test_offsets_of_a_text_with_other_line_ends_have_moved(convert: Conversions) -> None:
-    path = corpus(convert.folder) / "hub" / "reset.md"
-    path.write_text(RESET.replace("\n", "\r\n"), encoding="utf-8", newline="")
-    start = RESET.replace("\n", "\r\n").rindex(TWICE)
-    row = {"question": "?", "references": [{"content": TWICE, "start_index": start}], "corpus_id": "reset"}
-    (query,) = convert.rows([row])
-    assert query["relevant_docs"] == [label("hub/reset.md", TWICE, after=RESET.index("##"))]
-    assert convert.hows([row]) == ["moved"]
-    assert LIGHTS
 
 
 def own(**answer: Any) -> dict[str, Any]:

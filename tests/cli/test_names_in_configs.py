@@ -14,7 +14,6 @@ from small_experiment import CONFIG, Capture, ragtrial, small_experiment
 
 CUSTOM = '{kind: custom, function: "hashing:embed"}'
 HUB = "{kind: sentence-transformer, model: nobody/no-model}"
-TOP_K = "top_k: 3"
 
 NAMES: dict[str, tuple[tuple[str, str], str]] = {
     "a model of the hub": ((CUSTOM, HUB), "give `model:` the path of a local folder"),

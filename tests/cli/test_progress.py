@@ -1,8 +1,6 @@
 """Progress in a file or a pipe: a line for each finished stage, for a long one how far it is, and scores at once."""
 
-import os
 import re
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -13,66 +11,23 @@ import pytest
 from ragtrial import compare, load_config, run_experiment
 from ragtrial.cli.terminal import LineProgress, Terminal
 from ragtrial.progress import stage
-from small_experiment import CONFIG, HASHING, Capture, ragtrial, small_experiment
-
-SLOW = (
-    HASHING
-    + """
-
-import pathlib
-import time
-
-_GO = pathlib.Path("go")
-
-
-def slow(texts):
-    while not _GO.exists():
-        time.sleep(0.01)
-    return embed(texts)
-"""
-)
+from small_experiment import CONFIG, Capture, ragtrial, small_experiment
 
 
 def test_a_long_stage_says_how_far_it_is_and_how_long_it_takes(capsys: Capture) -> None:
     """The first step is what the cache has: it counts for how much is done, not for the speed."""
-    progress = LineProgress(first=0.001, every=0.001)
-    seen, said = "", threading.Event()
+    progress, seen, pause = LineProgress(first=0.001, every=0.001), "", threading.Event()
     progress.begin("embeddings", 5_738, "chunks")
+    while "embeddings: 0 of 5,738 chunks, running for " not in seen and not pause.wait(0.001):
+        seen += capsys.readouterr().err
     progress.advance(700)
     progress.advance(500)
-    while "left" not in seen and not said.wait(0.001):
+    while "left" not in seen and not pause.wait(0.001):
         seen += capsys.readouterr().err
     progress.finish()
     lines = (seen + capsys.readouterr().err).splitlines()
     assert "embeddings: 1,200 of 5,738 chunks, about <1 s left" in lines
     assert re.fullmatch(r"embeddings: 5,738 chunks, [0-9.]+ s", lines[-1])
-
-
-def test_a_run_into_a_pipe_says_what_it_works_at(tmp_path: Path) -> None:
-    """While the embedder waits for a file that this test writes once it has read the line."""
-    small_experiment(tmp_path, config=CONFIG.replace("hashing:embed", "hashing:slow"), functions=SLOW)
-    with subprocess.Popen(
-        [sys.executable, "-c", _QUICK, "run"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    ) as process:  # fmt: skip
-        assert process.stderr is not None
-        lines = []
-        for line in process.stderr:
-            lines.append(line.rstrip())
-            if line.startswith("embeddings: 0 of 3 chunks, running for "):
-                (tmp_path / "go").touch()
-        assert process.wait() == 0, lines
-    assert (tmp_path / "go").exists(), lines
-
-
-_QUICK = """
-import sys
-from ragtrial.cli import terminal as progress_display
-from ragtrial.cli.outcome import run
-
-progress_display.LineProgress.__init__.__defaults__ = 0.05, 0.05
-sys.exit(run(sys.argv[1:]))
-"""
 
 
 def test_a_run_in_python_shows_its_progress_in_a_notebook_or_if_asked(

@@ -15,7 +15,6 @@ from ragtrial.labelling.worklist import read_worklist
 from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
 from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded
 
-KEY = "sk-this-is-a-secret-key-0123456789"
 SUBJECTS = (
     "battery", "charger", "invoice", "parcel", "router", "sensor", "thermostat", "warranty", "window", "heating",
 )  # fmt: skip

@@ -13,25 +13,17 @@ from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succee
 TWO = CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")
 
 
-def test_a_run_with_report_writes_the_page_and_names_it_last(tmp_path: Path, capsys: Capture) -> None:
+def test_a_run_writes_the_page_with_its_baseline_and_names_it_last(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config=TWO)
-    ran = succeeded(capsys, "run", "experiment.yaml", "--report")
+    ran = succeeded(capsys, "run", "experiment.yaml", "--report", "--baseline", "words")
     (page,) = Path("results/small").glob("*/report.html")
     assert ran.out.splitlines()[-1].endswith("(report.html)")
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert ragtrial(capsys, "show", "latest").code == 0  # the report is read as before
-    succeeded(capsys, "report", "latest", "-o", "later.html")
+    succeeded(capsys, "report", "latest", "--baseline", "words", "-o", "later.html")
     assert Path("later.html").read_bytes() == page.read_bytes()
     said = ragtrial(capsys, "run", "experiment.yaml", "--report", "--json").json
     assert Path(said["page"]).parent == Path(said["report"]).parent
-
-
-def test_the_page_of_a_run_has_the_baseline_of_the_run(tmp_path: Path, capsys: Capture) -> None:
-    small_experiment(tmp_path, config=TWO)
-    succeeded(capsys, "run", "experiment.yaml", "--report", "--baseline", "words")
-    (page,) = tmp_path.glob("results/small/*/report.html")
-    succeeded(capsys, "report", "latest", "--baseline", "words", "-o", "later.html")
-    assert Path("later.html").read_bytes() == page.read_bytes()
 
 
 def test_a_report_of_one_setting_has_a_page(tmp_path: Path, capsys: Capture) -> None:

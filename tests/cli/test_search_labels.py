@@ -63,15 +63,6 @@ def test_a_query_that_is_labelled_gets_more_judgments_and_shows_those_it_has(tmp
     )
 
 
-def test_someone_without_labels_has_some_after_a_few_searches(tmp_path: Path, capsys: Capture) -> None:
-    small_experiment(tmp_path)
-    Path("prompt_queries.json").unlink()
-    for number in range(3):
-        succeeded(capsys, "search", "experiment.yaml", f"return item {number}", "--grade", "1=2", "-q")
-    assert [query["id"] for query in labels()] == ["return-item-0", "return-item-1", "return-item-2"]
-    succeeded(capsys, "run", "experiment.yaml", "-q")
-
-
 def test_graded_hits_are_put_into_groups(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path)
     text = LABELS["queries"][1]["text"]  # type: ignore[index]

@@ -292,9 +292,10 @@ def test_the_overhead_is_paid_from_the_size(size: int, overlap: int, overhead: i
     assert sized("fixed", size, overlap).window(LengthFunction((), overhead)) == window
 
 
-def test_a_ruler_counts_the_units_that_start_in_a_piece() -> None:
+def test_a_ruler_counts_what_starts_in_a_piece_and_a_document_is_one_chunk() -> None:
     ruler = LengthFunction([0, 4, 4, 9])
     assert [ruler.length(*span) for span in [(0, 10), (0, 4), (4, 9), (5, 9), (9, 9), (1, 5)]] == [4, 1, 2, 0, 0, 2]
+    assert pieces(chunker("document"), " \n# Hub\n\nHold. \n") == ["# Hub\n\nHold."]
 
 
 @given(st.text("abc", min_size=1, max_size=60), sizes())
@@ -354,7 +355,3 @@ def test_fixed_windows_of_tokens_are_cut_between_tokens_and_never_inside_a_chara
 )  # fmt: skip
 def test_worked_examples(kind: str, text: str, size: int, overlap: int, chunks: list[str]) -> None:
     assert pieces(sized(kind, size, overlap), text) == chunks
-
-
-def test_a_document_is_one_chunk_without_the_white_space_around_it() -> None:
-    assert pieces(chunker("document"), " \n# Hub\n\nHold. \n") == ["# Hub\n\nHold."]

@@ -65,11 +65,15 @@ def test_every_kind_is_in_the_table_of_this_test() -> None:
     assert sorted(COLLECTIONS.names()) == sorted(FILLERS)
 
 
-def test_pages_give_every_item_once_as_it_was_put_in(collection: Collection) -> None:
+def test_pages_and_a_search_for_more_than_there_is_give_every_item_once(collection: Collection) -> None:
     found = [item for page in collection.pages() for item in page]
     assert sorted(found) == sorted(Item(one.id, one.metadata, one.text) for one in ITEMS)
     assert sorted(ids(collection.pages(ALL))) == sorted(METADATA)
     assert (collection.count, collection.dimension) == (len(ITEMS), DIMENSION)
+    (nearest,) = collection.nearest(QUERIES[:1], 1_000)
+    assert sorted(item.id for item in nearest.items) == sorted(METADATA)
+    assert (np.diff(nearest.scores) <= 0).all()
+    assert collection.nearest(QUERIES[:0], 3) == []
 
 
 def test_items_come_with_the_vectors_that_were_put_in(collection: Collection) -> None:
@@ -119,13 +123,6 @@ def scores_of(collection: Collection, queries: Floats) -> Floats:
     if collection.space == "ip":
         return np.asarray(product)
     return np.asarray(product / np.linalg.norm(matrix, axis=1) / np.linalg.norm(asked, axis=1)[:, None])
-
-
-def test_whoever_asks_for_more_than_there_is_gets_all_of_it(collection: Collection) -> None:
-    (found,) = collection.nearest(QUERIES[:1], 1_000)
-    assert sorted(item.id for item in found.items) == sorted(METADATA)
-    assert (np.diff(found.scores) <= 0).all()
-    assert collection.nearest(QUERIES[:0], 3) == []
 
 
 VALUES: Mapping[str, Sequence[Any]] = {
@@ -226,12 +223,9 @@ def test_the_content_is_the_same_in_any_order_and_another_with_any_change(tmp_pa
     assert len(set(contents)) == 5
 
 
-def test_what_is_held_is_opened_once_whatever_is_said_of_its_metadata(filled: Filled) -> None:
+def test_one_that_is_there_is_opened_once_and_one_that_is_not_is_refused(filled: Filled) -> None:
     named = filled.options.model_copy(update={"document": "source", "check": False})
     assert open_collection(named) is open_collection(filled.options)
-
-
-def test_one_that_is_not_there_is_refused_with_where_it_was_looked_for(filled: Filled) -> None:
     with pytest.raises(InputError) as caught:
         open_collection(filled.elsewhere)
     assert filled.elsewhere.address in str(caught.value)

@@ -72,8 +72,9 @@ def at_import(node: ast.AST) -> Iterator[ast.AST]:
         yield from at_import(child)
 
 
-def test_the_order_names_every_part_that_there_is_once() -> None:
+def test_parts_are_in_the_order_and_no_files_import_each_other() -> None:
     assert sorted(ORDER) == sorted({part_of(name) for name in FILES if name not in DOORS})
+    assert circle_of({name: modules_imported(name) for name in FILES}) == []
 
 
 def test_a_module_imports_only_parts_above_its_own() -> None:
@@ -120,10 +121,6 @@ def circle_of(needs: dict[str, set[str]]) -> list[str]:
     return []
 
 
-def test_no_files_import_each_other() -> None:
-    assert circle_of({name: modules_imported(name) for name in FILES}) == []
-
-
 def test_no_rooms_import_each_other() -> None:
     """A room is a folder in a part, or a module next to such folders, as it is for the parts themselves."""
     rooms = {name: "/".join(name.split("/")[:2]) for name in FILES if name not in DOORS}
@@ -146,9 +143,12 @@ def lines_of_code(code: str) -> int:
     return len(lines - bare)
 
 
-def test_the_package_is_no_larger_than_its_limit() -> None:
+def test_the_package_its_files_and_their_first_lines_keep_their_limits() -> None:
     assert sum(lines_of_code((SOURCE / name).read_text(encoding="utf-8")) for name in FILES) <= MOST_CODE
     assert len(FILES) <= MOST_FILES
+    lengths = {name: len((SOURCE / name).read_text(encoding="utf-8").splitlines()) for name in FILES}
+    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
+    assert [name for name in FILES if not ast.get_docstring(tree_of(name))] == []
 
 
 def test_only_the_command_line_prints_and_exits() -> None:
@@ -161,15 +161,6 @@ def test_only_the_command_line_prints_and_exits() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in forbidden
     ]
     assert {where.split(":")[0] + where.split(":")[2] for where in wrong} <= {"__main__.py sys.exit"}, wrong
-
-
-def test_no_file_is_longer_than_six_hundred_lines() -> None:
-    lengths = {name: len((SOURCE / name).read_text(encoding="utf-8").splitlines()) for name in FILES}
-    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
-
-
-def test_every_module_says_what_it_is() -> None:
-    assert [name for name in FILES if not ast.get_docstring(tree_of(name))] == []
 
 
 def test_the_reader_of_imports_sees_imports_of_every_form() -> None:

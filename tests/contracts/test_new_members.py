@@ -244,18 +244,19 @@ def test_it_is_listed_with_the_first_line_of_its_docstring(said: Mapping[str, An
     assert listed[MEMBERS[family]]
 
 
-def test_the_schema_of_configs_has_it_with_its_options(said: Mapping[str, Any]) -> None:
+def test_its_options_are_in_the_schema_and_checked_and_a_page_explains_it(said: Mapping[str, Any]) -> None:
     parts = json.loads(said["schema config"]["out"])["$defs"]
     assert set(parts) >= {"Shelf", "Halves", "First", "Same", "Desk"}
     assert parts["Shelf"]["properties"]["boards"]["description"] == "How many boards it has."
     assert "inputs" in parts["Same"]["required"]
-
-
-def test_its_options_are_checked(said: Mapping[str, Any]) -> None:
     wrong = next(one for name, one in said.items() if name.startswith("validate /"))
     assert wrong["code"] == 2
     assert "store.boards is 'many'; it must be a whole number" in wrong["err"]
     assert "unknown key 'tims' in retrievers.again. Did you mean 'times'?" in wrong["err"]
+    assert said["report latest"]["code"] == 0, said["report latest"]["err"]
+    page = (said["folder"] / "page.html").read_text(encoding="utf-8")
+    blocks = [gzip.decompress(b64decode(packed)) for packed in re.findall(r">(H4sI[\w+/=]+)<", page)]
+    assert any(b"again: repeats the first 7 hits of dense, 2 times." in block for block in blocks)
 
 
 def test_one_that_cannot_be_loaded_is_named_where_it_is_asked_for(said: Mapping[str, Any]) -> None:
@@ -289,10 +290,3 @@ def test_a_run_reports_it_with_its_own_warnings_and_advice(said: Mapping[str, An
     assert messages["heedless"] == "first: nobody looked at the questions."
     assert messages["index-not-used"].endswith("Dust the shelf.")
     assert (said["folder"] / "desk.txt").read_text() == "was asked", "the executor embeds the chunks"
-
-
-def test_a_page_explains_how_it_ranks(said: Mapping[str, Any]) -> None:
-    assert said["report latest"]["code"] == 0, said["report latest"]["err"]
-    page = (said["folder"] / "page.html").read_text(encoding="utf-8")
-    blocks = [gzip.decompress(b64decode(packed)) for packed in re.findall(r">(H4sI[\w+/=]+)<", page)]
-    assert any(b"again: repeats the first 7 hits of dense, 2 times." in block for block in blocks)

@@ -59,10 +59,16 @@ def test_it_is_listed_and_explained(capsys: Capture) -> None:
     assert "nobody: HR@3" in explained
 
 
-def test_a_run_computes_it_as_a_standard_metric_and_describes_it(report: Report) -> None:
+def test_a_run_computes_describes_splits_and_shows_it(report: Report) -> None:
     for setting in report.settings:
         assert setting.scores["halved_recall@2"].mean == pytest.approx((setting.scores["recall@2"].mean or 0) / 2)
     assert report.metrics["halved_recall@2"].formula == "relevant hits in the first k / 2R"
+    query = next(one for one in report.queries if one.relevant_docs)
+    share = gain_share("halved_recall@2", query, report)
+    assert share.at(query.relevant_docs[0].doc, 1) == 1 / (2 * share.relevant)
+    contest = input_of([str(report.folder)], primary="halved_recall@2")
+    assert Pool(contest).unjudged[0].weight > 0
+    assert score_table(report, 200).titles[:3] == ["setting", report.primary_metric, "halved_recall@2"]
 
 
 def test_a_config_may_name_it_and_is_told_if_the_family_is_another(tmp_path: Path, capsys: Capture) -> None:
@@ -79,24 +85,12 @@ def test_files_are_scored_by_it(tmp_path: Path, capsys: Capture) -> None:
     assert json.dumps(json.loads(made.out)).count("halved_recall@2")
 
 
-def test_a_table_shows_it_first(report: Report) -> None:
-    assert score_table(report, 200).titles[:3] == ["setting", report.primary_metric, "halved_recall@2"]
-
-
 def test_its_best_value_and_its_range_are_known() -> None:
     one = parse_metric("halved_recall@1")
     graded = scenario(("x a", "a")).graded()
     ties, best = tie_range(one, graded), attainable(one, graded.judgments)
     assert ties is not None
     assert (ties.low.tolist(), ties.high.tolist(), best.tolist()) == ([0], [0], [1 / 2])
-
-
-def test_its_difference_is_split_among_documents_and_pooled(report: Report) -> None:
-    query = next(one for one in report.queries if one.relevant_docs)
-    share = gain_share("halved_recall@2", query, report)
-    assert share.at(query.relevant_docs[0].doc, 1) == 1 / (2 * share.relevant)
-    contest = input_of([str(report.folder)], primary="halved_recall@2")
-    assert Pool(contest).unjudged[0].weight > 0
 
 
 PLUG_IN = """

@@ -37,43 +37,30 @@ def imported_by(code: str, tmp_path: Path) -> set[str]:
     return set(line.split()[1:])
 
 
-def test_the_public_names_are_exactly_these_and_few_and_the_package_shows_no_other() -> None:
+def test_the_public_names_are_exactly_these_and_name_no_modules() -> None:
     assert ragtrial.__all__ == dir(ragtrial) == PUBLIC
     assert len(PUBLIC) <= 16
+    # The import system would overwrite the one by the other.
+    modules = {module.name for module in pkgutil.iter_modules(ragtrial.__path__)}
+    assert modules >= {"config", "experiment", "report"}
+    assert modules.isdisjoint(PUBLIC)
+    with pytest.raises(AttributeError, match="module 'ragtrial' has no attribute 'nothing'"):
+        _ = ragtrial.nothing
 
 
-def test_help_lists_every_public_name() -> None:
+def test_help_lists_every_public_name_and_its_example_can_be_pasted() -> None:
     shown = pydoc.plain(pydoc.render_doc(ragtrial))
     assert [name for name in PUBLIC if f" {name}(" not in shown and f".{name}" not in shown] == []
-
-
-@pytest.mark.parametrize("name", PUBLIC)
-def test_signatures_show_defaults_that_can_be_read(name: str) -> None:
-    assert "<lambda>" not in str(inspect.signature(getattr(ragtrial, name)))
-    assert " at 0x" not in str(inspect.signature(getattr(ragtrial, name)))
-
-
-def test_the_example_at_the_front_door_can_be_pasted() -> None:
     shown = (ragtrial.__doc__ or "").split("\n\n", 1)[1]
     assert "run_experiment(" in shown
     compile(textwrap.dedent(shown), "example", "exec")
 
 
-def test_no_public_name_is_the_name_of_a_module() -> None:
-    """The import system would overwrite the one by the other."""
-    modules = {module.name for module in pkgutil.iter_modules(ragtrial.__path__)}
-    assert modules >= {"config", "experiment", "report"}
-    assert modules.isdisjoint(PUBLIC)
-
-
 @pytest.mark.parametrize("name", PUBLIC)
-def test_every_public_name_can_be_imported_and_says_what_it_is(name: str) -> None:
+def test_every_public_name_says_what_it_is_and_shows_readable_defaults(name: str) -> None:
+    assert "<lambda>" not in str(inspect.signature(getattr(ragtrial, name)))
+    assert " at 0x" not in str(inspect.signature(getattr(ragtrial, name)))
     assert getattr(ragtrial, name).__doc__
-
-
-def test_a_name_that_is_not_public_is_refused_as_by_any_module() -> None:
-    with pytest.raises(AttributeError, match="module 'ragtrial' has no attribute 'nothing'"):
-        _ = ragtrial.nothing
 
 
 def test_importing_ragtrial_imports_nothing_else(tmp_path: Path) -> None:

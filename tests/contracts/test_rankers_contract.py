@@ -218,8 +218,11 @@ def near(row: Row) -> list[Any]:
     return [(document, start, end, pytest.approx(score, rel=1e-4)) for document, start, end, score in row]
 
 
-def test_every_kind_has_a_case() -> None:
+def test_every_kind_has_a_case_that_finds_nothing_or_always_the_nearest() -> None:
     assert {case.kind for case in CASES.values()} == set(KINDS)
+    assert {case.kind for name, case in CASES.items() if name in NOTHING} | ALWAYS_FIND | set(REFINERS.names()) == set(
+        KINDS
+    )
 
 
 @pytest.mark.slow
@@ -330,16 +333,14 @@ def test_a_search_that_finds_nothing_is_an_empty_row(finding_nothing: Run, name:
     list(setting_of_case(finding_nothing, name).retriever.warnings(name, found.candidates.facts))
 
 
-def test_every_kind_may_find_nothing_or_always_finds_the_nearest() -> None:
-    assert {case.kind for name, case in CASES.items() if name in NOTHING} | ALWAYS_FIND | set(REFINERS.names()) == set(
-        KINDS
-    )
-
-
 @every_case
-def test_no_questions_find_nothing(run: Run, name: str) -> None:
+def test_no_questions_find_nothing_and_what_is_asked_is_json(run: Run, name: str) -> None:
     found = ranked(run, name, [])
     assert (len(found.candidates.rankings), found.candidates.skipped.shape, documents_of(found)) == (0, (0,), [])
+    retriever = setting_of_case(run, name).retriever
+    asked = [retriever.asked(question) for question in questions_of(run)]
+    inputs = retriever.inputs(run.corpus.resources.digest)
+    assert json.loads(json.dumps([asked, inputs])) == [asked, inputs]
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kind in REFINERS])
@@ -387,14 +388,6 @@ def test_the_identity_is_what_changes_rankings(kitchen: Experiment, name: str) -
     for option, values in case.other.items():
         before = {key: value for key, value in values.items() if key != option}
         assert made(kitchen, name, **values).hashed_options() != made(kitchen, name, **before).hashed_options(), option
-
-
-@every_case
-def test_what_it_is_asked_and_its_inputs_are_json_values(run: Run, name: str) -> None:
-    retriever = setting_of_case(run, name).retriever
-    asked = [retriever.asked(question) for question in questions_of(run)]
-    inputs = retriever.inputs(run.corpus.resources.digest)
-    assert json.loads(json.dumps([asked, inputs])) == [asked, inputs]
 
 
 @pytest.mark.slow

@@ -69,9 +69,19 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_its_option_is_in_the_help(small: Path, capsys: Capture) -> None:
+def test_its_option_part_summary_and_plot_are_offered(small: Path, capsys: Capture) -> None:
     shown = " ".join(ragtrial(capsys, "compare", "--help").out.split())
     assert "--counts How many queries each setting answers." in shown
+    assert ragtrial(capsys, "compare", "small", "--counts", "--json").json["counts"] == {"queries": 12}
+    assert ragtrial(capsys, "compare", "small", "--json").json["counts"] is None
+    ragtrial(capsys, "compare", "small", "--counts", "--markdown", "found.md", "--junit", "found.xml")
+    assert "There are 12 queries." in Path("found.md").read_text("utf-8")
+    assert "There are 12 queries." in Path("found.xml").read_text("utf-8")
+    pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    assert "tally" in plot_names()
+    assert "tally" in ragtrial(capsys, "report", "--help").out
+    assert ragtrial(capsys, "report", "small", "--plot", "tally").code == 0
+    assert Path("tally.svg").read_text("utf-8").startswith("<?xml")
 
 
 def test_its_table_and_its_warnings_are_shown_where_the_option_is_given(small: Path, capsys: Capture) -> None:
@@ -81,11 +91,6 @@ def test_its_table_and_its_warnings_are_shown_where_the_option_is_given(small: P
     assert made.err == "\n1 warning:\n  somebody counted.\n"
     without = ragtrial(capsys, "compare", "small")
     assert "counted" not in without.out + without.err
-
-
-def test_its_part_is_in_the_json_and_null_where_it_was_not_asked_for(small: Path, capsys: Capture) -> None:
-    assert ragtrial(capsys, "compare", "small", "--counts", "--json").json["counts"] == {"queries": 12}
-    assert ragtrial(capsys, "compare", "small", "--json").json["counts"] is None
 
 
 def test_its_section_is_on_the_page(small: Path, capsys: Capture) -> None:
@@ -98,20 +103,6 @@ def test_its_section_is_on_the_page(small: Path, capsys: Capture) -> None:
     assert "<li>somebody counted.</li>" in page
     headings = re.findall(r"<summary><b>(.*?)</b>", page)
     assert headings.index("Comparisons") < headings.index("Counted &lt;here&gt;")
-
-
-def test_its_summary_is_in_the_files_for_continuous_integration(small: Path, capsys: Capture) -> None:
-    ragtrial(capsys, "compare", "small", "--counts", "--markdown", "found.md", "--junit", "found.xml")
-    assert "There are 12 queries." in Path("found.md").read_text("utf-8")
-    assert "There are 12 queries." in Path("found.xml").read_text("utf-8")
-
-
-def test_its_plot_is_one_of_the_plots(small: Path, capsys: Capture) -> None:
-    pytest.importorskip("matplotlib", reason="plots need matplotlib")
-    assert "tally" in plot_names()
-    assert "tally" in ragtrial(capsys, "report", "--help").out
-    assert ragtrial(capsys, "report", "small", "--plot", "tally").code == 0
-    assert Path("tally.svg").read_text("utf-8").startswith("<?xml")
 
 
 def test_a_second_view_of_the_same_name_is_refused(small: Path) -> None:

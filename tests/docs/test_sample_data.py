@@ -31,31 +31,25 @@ def resolved(labels: PromptQueries, library: Library) -> ResolvedLabels:
     return resolve(labels, library, "id")
 
 
-def test_the_sizes_are_those_the_readme_names(root: Path, labels: PromptQueries, library: Library) -> None:
+def test_the_sizes_are_those_of_the_readme(root: Path, labels: PromptQueries, library: Library) -> None:
     readme = " ".join((root / "README.md").read_text(encoding="utf-8").split())
     assert f"({len(library)} articles, {len(labels.queries)} questions)" in readme
+    tags = Counter(tag for query in labels.queries for tag in query.tags)
+    assert min(tags[tag] for tag in ("error-code", "paraphrase", "version", "multi-doc", "how-to", "fact")) >= 5
+    assert sum(query.ordered for query in labels.queries) >= 3
 
 
-def test_every_label_resolves_and_only_unanswerable_questions_have_no_answer(resolved: ResolvedLabels) -> None:
+def test_every_label_resolves_and_every_quote_stands_once(resolved: ResolvedLabels, library: Library) -> None:
     unanswerable = [query.id for query in resolved.labels.queries if "unanswerable" in query.tags]
     assert len(unanswerable) == 3
     without = [query.id for query in resolved.labels.queries if all(one.relevance < 1 for one in query.relevant_docs)]
     assert without == unanswerable
     assert resolved.warnings == ()
-
-
-def test_every_quote_stands_in_its_document_once(resolved: ResolvedLabels, library: Library) -> None:
     for query in resolved.labels.queries:
         for judgment in query.relevant_docs:
             if judgment.quote is not None:
                 text = library.text(library.positions[judgment.doc])
                 assert [text[span.start : span.end] for span in judgment.spans] == [judgment.quote.strip()]
-
-
-def test_every_slice_has_questions(labels: PromptQueries) -> None:
-    tags = Counter(tag for query in labels.queries for tag in query.tags)
-    assert min(tags[tag] for tag in ("error-code", "paraphrase", "version", "multi-doc", "how-to", "fact")) >= 5
-    assert sum(query.ordered for query in labels.queries) >= 3
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -80,17 +80,11 @@ def test_the_example_of_a_kind_is_valid(heading: str, example: str) -> None:
     assert ExperimentConfig.model_validate(config).experiment == "e"
 
 
-def test_every_kind_has_an_example() -> None:
+def test_every_kind_has_an_example_and_every_page_a_way_to_it() -> None:
     kinds = {section.kind for section in config_sections() if section.kind}
     assert len(EXAMPLES) > len(kinds) > 30
-
-
-def test_every_page_is_in_the_navigation_once() -> None:
     site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
     assert sorted(navigation(site["nav"])) == [str(page.relative_to(DOCS)) for page in PAGES]
-
-
-def test_the_first_page_links_to_every_other() -> None:
     linked = set(_LINK.findall((DOCS / "index.md").read_text(encoding="utf-8")))
     assert {str(page.relative_to(DOCS)) for page in PAGES} - linked == {"index.md"}
 

@@ -46,14 +46,6 @@ _labels = labels()
 
 
 @st.composite
-def labels_with_a_relevant_one(draw: st.DrawFn) -> dict[str, int]:
-    """Grades of some documents in any order, at least one of them above 0."""
-    known = draw(_labels)
-    name = draw(st.sampled_from(tuple(known) or DOCUMENTS))
-    return {**known, name: draw(_integers(1, 4))}
-
-
-@st.composite
 def scenarios(
     draw: st.DrawFn,
     grades: st.SearchStrategy[int] = GRADES,

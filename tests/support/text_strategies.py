@@ -16,7 +16,6 @@ _ENDS = (". ", "! ", ", ", ".\n", "\n\n", "\n", " ")
 long_words = st.builds(
     lambda letter, length: letter * length, st.sampled_from("abx0é한東\x00"), st.sampled_from([30, 99, 100, 101, 250])
 )
-white_space = st.lists(st.sampled_from(WHITE_SPACE), max_size=8).map("".join)
 huge_white_space = st.builds(lambda mark, length: mark * length, st.sampled_from(WHITE_SPACE), st.integers(50, 400))
 
 _pieces = st.one_of(

@@ -98,12 +98,9 @@ def test_runs_of_one_experiment_are_called_by_their_time_and_one_of_another_by_i
     assert input_of(ids, baseline=f"{ids[1]}:bm25").baseline == f"{ids[1]}:bm25"
 
 
-def test_reports_without_any_name_of_their_own_are_numbered() -> None:
+def test_reports_without_a_name_are_numbered_and_one_given_twice_counts_once(here: Path) -> None:
     values = {"a": [0.5, 0.6]}
     assert input_of([report_of(values), report_of(values)]).names == ("report-1:a", "report-2:a")
-
-
-def test_a_report_that_is_given_twice_counts_once(here: Path) -> None:
     inputs = input_of(["main", "./main"])
     assert inputs.names == ("dense", "bm25")
     report = load_report("main")
@@ -187,16 +184,13 @@ def test_what_is_missing_is_refused(references: list[str], asked: dict[str, str]
     assert str(caught.value).startswith(message)
 
 
-def test_all_reports_that_are_not_there_are_named_at_once(here: Path) -> None:
+def test_reports_that_are_not_there_are_named_at_once_with_what_there_is(here: Path, tmp_path: Path) -> None:
     with pytest.raises(ReportError) as caught:
         input_of(["nowhere", "main:dens", ":dense"])
     first, second, third = str(caught.value).splitlines()
     assert first.startswith("'nowhere' is not a report: neither a folder with report.json nor one of the 0 runs")
     assert second.endswith("has no setting 'dens'. Did you mean 'dense'? It has: dense, bm25.")
     assert third.startswith("':dense' is not a report")
-
-
-def test_a_folder_without_a_report_is_refused_with_what_is_in_it(here: Path, tmp_path: Path) -> None:
     with pytest.raises(ReportError) as caught:
         input_of([tmp_path])
     assert str(caught.value).startswith(f"'{tmp_path}' is not a report: neither a folder with report.json nor ")
@@ -250,14 +244,11 @@ def test_the_metric_that_decides_comes_first(here: Path) -> None:
     assert input_of(["main"]).limited_to(["recall@3", "rr@3"]).metrics == ("ndcg@3", "recall@3", "rr@3")
 
 
-def test_a_metric_that_counts_for_no_query_is_left_out_unless_it_is_asked_for() -> None:
+def test_a_metric_without_a_value_is_left_out_and_refused_as_the_primary() -> None:
     report = report_of({"a": [1.0], "b": [0.0]})
     ordered = with_metric(report, "rbo(p=0.9)@3", {"a": [None], "b": [None]})
     assert input_of([ordered]).metrics == ("ndcg@3",)
     assert input_of([ordered], ["ndcg@3", "rbo@3"]).metrics == ("ndcg@3", "rbo(p=0.9)@3")
-
-
-def test_a_primary_metric_without_any_value_is_refused() -> None:
     with pytest.raises(ComparisonError) as caught:
         input_of([report_of({"a": [None, None], "b": [None, None]})])
     assert str(caught.value) == (

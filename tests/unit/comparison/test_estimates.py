@@ -70,19 +70,16 @@ def test_kappa_is_that_of_scikit_learn_and_its_interval_that_of_statsmodels(pair
     )
 
 
-def test_one_grade_for_everything_leaves_no_kappa() -> None:
+def test_equal_grades_leave_no_kappa_and_equal_values_no_interval() -> None:
     assert weighted_kappa(confusion([(0, 1), (0, 2), (0, 0)], GRADES), GRADES) is None
+    assert mean_interval(np.full(20, 0.3), 0.05, "dcg@10") is None
+    assert mean_interval(np.array([0.5]), 0.05, "dcg@10") is None
 
 
 def test_the_interval_of_symmetric_values_is_student_s() -> None:
     values = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
     expected = stats.t.interval(0.95, 4, values.mean(), stats.sem(values))
     assert mean_interval(values, 0.05, "dcg@10") == pytest.approx(expected)
-
-
-def test_values_that_are_all_equal_have_no_interval() -> None:
-    assert mean_interval(np.full(20, 0.3), 0.05, "dcg@10") is None
-    assert mean_interval(np.array([0.5]), 0.05, "dcg@10") is None
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -131,7 +131,7 @@ def test_fewer_than_ten_differences_are_neither_tested_nor_part_of_the_family(di
         np.testing.assert_allclose(found.p_corrected[0], one(of(whole)).p[0])
 
 
-def test_no_query_and_one_query_are_no_test() -> None:
+def test_no_and_one_query_are_no_test_and_equal_differences_have_no_width() -> None:
     nothing = one(Family(np.full((2, 6), np.nan), against_first(1)))
     assert (nothing.n[0], nothing.differing[0]) == (0, 0)
     assert np.isnan([nothing.mean[0], nothing.low[0], nothing.p[0]]).all()
@@ -141,9 +141,6 @@ def test_no_query_and_one_query_are_no_test() -> None:
     assert (single.n[0], single.mean[0]) == (1, 1.0)
     assert np.isnan([single.deviation[0], single.low[0], single.p[0]]).all()
     assert infer([], QUICK) == []
-
-
-def test_equal_differences_are_shown_with_an_interval_of_no_width() -> None:
     found = one(of(np.full((1, 20), 0.25)))
     assert (found.low[0], found.high[0], found.deviation[0], found.claims[0]) == (0.25, 0.25, 0.0, 1)
     assert found.p[0] == pytest.approx(1 / 401)

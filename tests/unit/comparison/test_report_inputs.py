@@ -63,7 +63,7 @@ def test_other_queries_are_refused_with_their_ids() -> None:
     ]
 
 
-def test_common_queries_are_compared_and_it_is_said_how_many_of_how_many() -> None:
+def test_common_queries_are_counted_compared_and_in_the_means() -> None:
     other = changed_queries(report_of({"a": VALUES["a"][:3]}, experiment="branch"), q1=judged(("a.md", 1)))
     inputs = input_of([called("main"), other], common=True)
     assert [query.id for query in inputs.queries] == ["q2", "q3"]
@@ -72,11 +72,6 @@ def test_common_queries_are_compared_and_it_is_said_how_many_of_how_many() -> No
         "common-queries": "compared over the 2 queries that are the same everywhere. Left out: 1 of 4 queries "
         "is only in main ('q4'). 1 query has other labels in main and branch (query 'q1' has other labels of 'a.md')."
     }
-
-
-def test_scores_beside_a_comparison_of_common_queries_are_means_over_these() -> None:
-    other = changed_queries(report_of({"a": VALUES["a"][:3]}, experiment="branch"), q1=judged(("a.md", 1)))
-    inputs = input_of([called("main"), other], common=True)
     means = [(one.part.scores["ndcg@3"].mean, one.part.scores["ndcg@3"].n) for one in inputs.settings]
     assert means == [(0.1875, 2), (0.1875, 2)]
     assert [part.mean for part in compare_settings(inputs, ComparisonOptions(inputs.baseline)).comparisons] == [0.1875]

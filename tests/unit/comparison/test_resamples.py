@@ -135,16 +135,6 @@ def test_a_cluster_for_each_query_gives_the_numbers_of_no_clusters(family: Famil
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 1000), st.integers(2, 5))
-def test_a_query_asked_several_times_in_a_cluster_counts_once(seed: int, times: int) -> None:
-    columns = skewed(np.random.default_rng(seed), 3, 24)
-    once = inferred(Family(columns))
-    copies = inferred(Family(np.repeat(columns, times, axis=1), None, np.repeat(np.arange(24), times)))
-    for name in NUMBERS:
-        np.testing.assert_allclose(getattr(copies, name), getattr(once, name), rtol=1e-6, atol=1e-12, err_msg=name)
-
-
-@settings(max_examples=60, deadline=None)
 @given(families(), st.integers(0, 1000), st.sampled_from([0.05, 0.2]))
 def test_with_clusters_too_p_and_interval_agree(family: Family, seed: int, level: float) -> None:
     clusters = np.random.default_rng(seed).integers(0, 1 + family.columns.shape[1], family.columns.shape[1])

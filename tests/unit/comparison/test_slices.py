@@ -38,17 +38,14 @@ def labels(*grades: int) -> list[dict[str, Any]]:
     return [{"doc": f"d{place}", "relevance": grade} for place, grade in enumerate(grades)]
 
 
-def test_a_query_is_in_the_slice_of_each_of_its_tags() -> None:
+def test_a_query_is_in_the_slice_of_each_tag_unless_all_have_it() -> None:
     queries = [query_of(0, tags=["x"]), query_of(1, tags=["y", "x"]), query_of(2), query_of(3, tags=["y"])]
     assert members(between(queries), "tag") == {"x": [0, 1], "y": [1, 3], "no tag": [2]}
-
-
-def test_a_slice_of_all_queries_says_nothing_and_is_left_out() -> None:
     assert members(between([query_of(0, tags=["x"]), query_of(1, tags=["x", "y"])]), "tag") == {"y": [1]}
     assert sliced(between([query_of(place, "two words") for place in range(4)])).comparisons == []
 
 
-def test_relevant_documents_are_counted_once_each_from_the_threshold_on() -> None:
+def test_relevant_documents_or_passages_are_counted_once_from_the_threshold_on() -> None:
     queries = [
         query_of(0, relevant=labels(2, 1, 0)),
         query_of(1, relevant=[{"doc": "d", "relevance": 2}, {"doc": "d", "relevance": 3}]),
@@ -60,15 +57,12 @@ def test_relevant_documents_are_counted_once_each_from_the_threshold_on() -> Non
         "0": [4], "1": [0, 1], "2-3": [2], "4 and more": [3]
     }  # fmt: skip
     assert members(between(queries), "relevant documents") == {"1": [1, 4], "2-3": [0], "4 and more": [2, 3]}
-
-
-def test_under_unit_span_each_labelled_passage_counts() -> None:
     twice = [{"doc": "d", "relevance": 1, "spans": [{"start": place, "end": place + 2}]} for place in (0, 5)]
     queries = [query_of(0, relevant=twice), query_of(1, relevant=twice[:1])]
     assert members(between(queries, unit="span"), "relevant passages") == {"1": [1], "2-3": [0]}
 
 
-def test_query_lengths_are_parted_in_thirds_and_equal_ones_stay_together() -> None:
+def test_query_lengths_are_parted_in_thirds_and_may_be_unknown() -> None:
     lengths = [1, 2, 3, 4, 5, 6, 7, 8, 30]
     texts = [query_of(place, " ".join(["word"] * length)) for place, length in enumerate(lengths)]
     assert members(between(texts), "query length") == {
@@ -76,9 +70,6 @@ def test_query_lengths_are_parted_in_thirds_and_equal_ones_stay_together() -> No
     }  # fmt: skip
     skewed = [query_of(place, " ".join(["word"] * length)) for place, length in enumerate([1, 1, 1, 1, 1, 9])]
     assert members(between(skewed), "query length") == {"1 words": [0, 1, 2, 3, 4], "9 words": [5]}
-
-
-def test_a_query_without_a_text_has_an_unknown_length() -> None:
     queries = [query_of(0, "one"), query_of(1, "one two"), query_of(2)]
     assert members(between(queries), "query length") == {"1 words": [0], "2 words": [1], "unknown": [2]}
 
@@ -170,22 +161,16 @@ def test_queries_of_one_kind_have_no_slices_and_a_sentence_in_their_place() -> N
     assert slice_heading(made) == ("No slices: by tag, relevant documents and length all queries are of one kind.")
 
 
-def test_queries_that_do_not_count_for_both_are_not_in_n() -> None:
+def test_slices_count_queries_of_both_settings_and_may_have_none() -> None:
     one, two = np.full(12, 0.5), np.linspace(0, 1, 12)
     two[1], one[2], one[3], two[3] = np.nan, np.nan, np.nan, np.nan
     inputs = contest_between({"one": one, "two": two}, tagged(*["x"] * 5, *["y"] * 7))
     first = sliced(inputs, "one").comparisons[0]
     assert (first.name, first.queries, first.n) == ("x", 4, 2)
     assert first.mean == pytest.approx((two[0] + two[4]) / 2)
-
-
-def test_a_slice_without_any_query_for_both_has_no_numbers() -> None:
     inputs = contest_between({"one": [None, 0.5, 0.4], "two": [0.3, 0.1, None]}, tagged("x", "y", "y"))
     first = sliced(inputs, "one").comparisons[0]
     assert (first.n, first.mean_baseline, first.mean, first.difference, first.ci) == (0, None, None, None, None)
-
-
-def test_one_setting_and_no_queries_have_no_slices() -> None:
     for inputs in (contest_between({"one": [0.5, 0.6]}, tagged("x", "y")), contest_between({"one": [], "two": []})):
         made = sliced(inputs)
         assert (made.comparisons, made.warnings) == ([], [])

@@ -211,18 +211,15 @@ def test_settings_of_different_reports_are_never_matched() -> None:
     assert effect(other, "retriever", "b").matched == 0
 
 
-def test_queries_that_do_not_count_for_all_matched_settings_are_left_out() -> None:
+def test_effects_need_a_sweep_and_queries_that_count_for_all_matched_settings() -> None:
+    assert sweep_effects(contest_with([setting_of("one", [0.5]), setting_of("two", [0.6])]), Procedure()) is None
+    assert sweep_effects(contest_with([swept("a", {SIZE: 10}, [0.5])]), Procedure()) is None
     made = [swept("a", {SIZE: 1}, [0.1, 0.2, None]), swept("a", {SIZE: 2}, [0.4, None, 0.3])]
     [part] = effects_of(made).effects
     assert (part.n, part.difference) == pytest.approx((1, 0.3))
     assert (part.mean_reference, part.mean) == pytest.approx((0.1, 0.4))
     [none] = effects_of([swept("a", {SIZE: 1}, [0.1, None]), swept("a", {SIZE: 2}, [None, 0.3])]).effects
     assert (none.matched, none.n, none.difference, none.mean, none.by_retriever) == (1, 0, None, None, {})
-
-
-def test_without_a_sweep_there_are_no_effects() -> None:
-    assert sweep_effects(contest_with([setting_of("one", [0.5]), setting_of("two", [0.6])]), Procedure()) is None
-    assert sweep_effects(contest_with([swept("a", {SIZE: 10}, [0.5])]), Procedure()) is None
 
 
 def test_a_sweep_that_was_run_has_effects_of_what_reaches_each_retriever(tmp_path: Path) -> None:

@@ -98,15 +98,6 @@ def test_a_judge_that_says_too_little_leaves_people_s_interval(judge: Callable[[
     assert found.worth[0] == 0
 
 
-def test_fewer_than_ten_differences_have_no_interval() -> None:
-    sample = drawn(5)
-    known = np.flatnonzero(~np.isnan(sample.people[0]))
-    sample.people[0, known[9:]] = 0.0
-    found = inferred(sample).inference
-    assert np.isnan([found.low[0], found.high[0], found.p[0]]).all()
-    assert found.claims[0] == 0
-
-
 def test_comparisons_without_an_interval_do_not_widen_those_of_the_others() -> None:
     whole = drawn(6, family=3)
     few = drawn(6, family=8)
@@ -128,20 +119,17 @@ def test_of_equal_comparisons_the_critical_value_is_that_of_one_and_of_different
     assert inferred(many, flips=20_000).inference.criticals == pytest.approx(np.full(8, sidak), rel=0.05)
 
 
-def test_queries_of_people_without_the_judge_are_left_out() -> None:
+def test_queries_without_the_judge_are_left_out_and_ten_differences_needed() -> None:
     sample = drawn(9)
     (gone,) = np.flatnonzero(~np.isnan(sample.people[0]))[:1]
     sample.judge[0, gone] = np.nan
     assert inferred(sample).inference.n[0] == 29
-
-
-def test_a_cluster_for_each_query_leaves_every_number_to_the_last_digit() -> None:
-    plain = drawn(11, family=3)
-    alone, each = inferred(plain), inferred(TwoPhaseSample(plain.people, plain.judge, np.arange(230)))
-    for name in ("mean", "deviation", "low", "high", "p_corrected", "criticals"):
-        np.testing.assert_array_equal(getattr(alone.inference, name), getattr(each.inference, name), err_msg=name)
-    for name in ("bias_error", "residual", "fixed", "worth"):
-        np.testing.assert_array_equal(getattr(alone, name), getattr(each, name), err_msg=name)
+    sample = drawn(5)
+    known = np.flatnonzero(~np.isnan(sample.people[0]))
+    sample.people[0, known[9:]] = 0.0
+    found = inferred(sample).inference
+    assert np.isnan([found.low[0], found.high[0], found.p[0]]).all()
+    assert found.claims[0] == 0
 
 
 def test_intervals_of_clusters_hold_where_those_of_independent_queries_do_not() -> None:

@@ -153,7 +153,7 @@ def test_the_stretch_holds_the_chunk_and_so_many_sentences_on_either_side(
     assert [before + chunks.text(0) + after] == list(texts.indexed_texts())
 
 
-def test_the_name_is_that_of_the_chunks_where_only_the_title_is_added(tmp_path: Path) -> None:
+def test_the_name_is_that_of_the_chunks_and_of_what_is_added(tmp_path: Path) -> None:
     chunks = chunks_in(tmp_path, MANUAL, [span_of("Wait.")])
     assert IndexedTexts(chunks).name == chunks.name
     names = {
@@ -165,10 +165,5 @@ def test_the_name_is_that_of_the_chunks_where_only_the_title_is_added(tmp_path: 
         indexed(tmp_path, chunks, ContextOptions(), ["q"]).name,
     }
     assert len(names) == 6
-
-
-def test_equal_surroundings_have_equal_names_whatever_made_them(tmp_path: Path) -> None:
-    chunks = chunks_in(tmp_path, MANUAL, [span_of("Wait.")])
     by_prefix = indexed(tmp_path, chunks, ContextOptions(), ["Setup > Install"])
-    by_headings = indexed(tmp_path, chunks, ContextOptions(headings=True))
-    assert by_prefix.name == by_headings.name
+    assert by_prefix.name == indexed(tmp_path, chunks, ContextOptions(headings=True)).name

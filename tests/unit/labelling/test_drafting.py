@@ -82,7 +82,7 @@ def test_a_question_without_an_answer_says_so_and_no_other_reply_counts() -> Non
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.floats(0, 1), st.integers(0, 5))
-def test_fewertasks_of_are_the_first_of_more_and_shares_are_kept(few: int, more: int, share: float, seed: int) -> None:
+def test_fewer_tasks_are_the_first_of_more_and_shares_are_kept(few: int, more: int, share: float, seed: int) -> None:
     options = DraftOptions(unanswerable=share, seed=seed)
     few, more = sorted((few, more))
     tasks = tasks_of(more, options)

@@ -188,19 +188,16 @@ def test_a_worklist_of_other_labels_is_refused_and_they_are_named(tmp_path: Path
         Session(worklist, labels=mine)
 
 
-def test_answers_to_another_worklist_of_the_same_name_are_not_mixed_in(session: Session, tmp_path: Path) -> None:
+def test_a_worklist_at_work_and_answers_to_another_are_refused(session: Session, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="somebody labels this worklist at the moment"):
+        Session(tmp_path / "worklist.json")
+    session.grade(1)
+    assert session.answers.file.exists()
     session.grade(1)
     session.close()
     worklist = write_work(tmp_path, whole_documents()[:2])
     with pytest.raises(InputError, match="has no answers to this worklist, but to another one of its name"):
         Session(worklist)
-
-
-def test_nobody_else_can_label_a_worklist_that_is_at_work(session: Session, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="somebody labels this worklist at the moment"):
-        Session(tmp_path / "worklist.json")
-    session.grade(1)
-    assert session.answers.file.exists()
 
 
 def test_an_answer_that_cannot_be_kept_is_told_and_was_not_given(session: Session, tmp_path: Path) -> None:

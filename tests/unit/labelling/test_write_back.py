@@ -68,10 +68,16 @@ def row(file: Path, query: str) -> Any:
     return next(one for one in json.loads(file.read_text(encoding="utf-8"))["queries"] if str(one["id"]) == query)
 
 
-def test_the_text_has_an_indent_of_two_spaces_and_letters_as_they_are(file: Path) -> None:
+def test_files_are_read_with_marks_and_written_indented_with_letters_as_they_are(file: Path) -> None:
     changed = written(file, Grade("q2", "costs.md", 2))
     assert changed == json.dumps(json.loads(changed), indent=2, ensure_ascii=False) + "\n"
     assert "–" in changed
+    file.write_bytes(b"\xef\xbb\xbf" + LABELS.replace("\n", "\r\n").encode())
+    written(file, Grade("q2", "costs.md", 2))
+    assert row(file, "q2")["relevant_docs"] == [{"doc": "costs.md", "relevance": 2}]
+    file.write_text(LABELS.replace("old.md", "\\ud800"), encoding="utf-8")
+    written(file, Grade("q2", "costs.md", 2))
+    assert row(file, "7")["relevant_docs"][1] == {"doc": "\ud800"}
 
 
 def test_labels_that_are_not_there_yet_are_begun(tmp_path: Path) -> None:
@@ -84,18 +90,6 @@ def test_labels_that_are_not_there_yet_are_begun(tmp_path: Path) -> None:
         ]
     }
     assert len(load_prompt_queries(file).queries) == 2
-
-
-def test_a_byte_order_mark_and_line_ends_of_windows_are_read(file: Path) -> None:
-    file.write_bytes(b"\xef\xbb\xbf" + LABELS.replace("\n", "\r\n").encode())
-    written(file, Grade("q2", "costs.md", 2))
-    assert row(file, "q2")["relevant_docs"] == [{"doc": "costs.md", "relevance": 2}]
-
-
-def test_half_a_surrogate_pair_stays_escaped(file: Path) -> None:
-    file.write_text(LABELS.replace("old.md", "\\ud800"), encoding="utf-8")
-    written(file, Grade("q2", "costs.md", 2))
-    assert row(file, "7")["relevant_docs"][1] == {"doc": "\ud800"}
 
 
 # properties
