@@ -26,9 +26,7 @@ def rows(file: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_listing_has_counts_sizes_and_chunks_in_their_context(
-    tmp_path: Path, capsys: Capture, golden: Callable[[str, str], None]
-) -> None:
+def test_the_listing_has_sizes_and_chunks(tmp_path: Path, capsys: Capture, golden: Callable[[str, str], None]) -> None:
     made = ragtrial(
         capsys, "chunks", config(tmp_path), "-q", "--set", "context.headings=true", "--set", "context.sentences=1"
     )

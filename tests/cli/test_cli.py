@@ -112,9 +112,7 @@ def test_a_limit_runs_only_the_first_queries_and_says_so(config: Path, capsys: C
      "def embed(texts):\n    raise SystemExit(texts[0])\n"],
     ids=["exit 1", "exit without a code", "exit with a text"],
 )  # fmt: skip
-def test_a_function_that_ends_the_program_is_an_error_and_never_a_success_or_a_failed_gate(
-    crash: str, tmp_path: Path, own_cache: Path, capsys: Capture
-) -> None:
+def test_a_function_that_ends_the_program_fails(crash: str, tmp_path: Path, own_cache: Path, capsys: Capture) -> None:
     made = ragtrial(capsys, "run", small_experiment(tmp_path, functions=crash), "-q")
     assert made.code == 3
     assert made.err.startswith("error: interrupted: something that was called, such as a function of the config, ended")

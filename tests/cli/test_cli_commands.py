@@ -69,9 +69,7 @@ def test_init_with_own_documents_and_questions_runs_as_it_is(tmp_path: Path, cap
     assert ran.json["settings"][0]["scores"]["recall@10"] == {"mean": 1.0, "n": 2}
 
 
-def test_answers_that_init_does_not_find_are_in_a_file_with_the_nearest_text_and_a_command(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_init_writes_answers_that_are_lost(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = "question,answer\nlost?,nowhere at all\nback?,Send it back within thirty days\n"
     write_files(tmp_path, {"my notes/returns.md": "Send it back within 30 days.\n", "mine.csv": answers})
     made = succeeded(capsys, "init", "trial", "--corpus", "my notes", "--labels", "mine.csv")
@@ -257,3 +255,5 @@ def test_schema_writes_a_file_where_it_is_told_to(tmp_path: Path, capsys: Captur
     assert (made.code, made.out) == (0, "new/labels.schema.json\n")
     assert (tmp_path / "new" / "labels.schema.json").read_text(encoding="utf-8") == printed.out
     assert ragtrial(capsys, "schema", "-o", "x.json", "--json").json == {"exit_code": 0, "wrote": ["x.json"]}
+    refused = ragtrial(capsys, "schema", "-o", "x.json/y.json")
+    assert (refused.code, refused.err.startswith("error: x.json/y.json: cannot be written: ")) == (2, True)

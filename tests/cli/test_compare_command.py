@@ -170,9 +170,7 @@ def test_of_many_verdicts_that_depend_on_unjudged_hits_the_first_are_shown() -> 
     assert UNJUDGED.summary_lines([part.model_copy(update={"depends_on_unjudged": False}) for part in parts]) == []
 
 
-def test_a_terminal_shows_verdicts_in_colour_and_a_pipe_the_same_words_without(
-    small: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_has_colours_and_a_pipe_none(small: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -25,9 +25,7 @@ def test_the_demo_compares_five_settings_and_can_be_repeated(tmp_path: Path, cap
 
 
 @pytest.mark.slow
-def test_the_demo_as_json_and_the_commands_after_it_work(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_s_json_and_commands_work(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     made = ragtrial(capsys, "demo", "here", "--json", "-q")
     assert made.json["exit_code"] == 0
     report = load_report(Path(made.json["report"]).parent)

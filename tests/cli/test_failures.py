@@ -150,9 +150,7 @@ def test_where_all_fail_there_is_no_report_and_each_is_told(tmp_path: Path, caps
 
 
 @pytest.mark.parametrize(("part", "function"), [("chunker", "chunk"), ("embedder", "embed")])
-def test_a_chunker_or_an_embedder_that_breaks_fails_its_setting_and_what_refines_it(
-    tmp_path: Path, capsys: Capture, part: str, function: str
-) -> None:
+def test_a_broken_part_fails_what_is_made_of_it(tmp_path: Path, capsys: Capture, part: str, function: str) -> None:
     retrievers = {
         "odd": {"kind": "dense", "top_k": 3, part: {"kind": "custom", "function": f"mine:{function}"}},
         "whole": {"kind": "parent", "inputs": "odd", "top_k": 3},

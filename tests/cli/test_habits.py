@@ -16,9 +16,7 @@ def _here(tmp_path: Path) -> None:
     small_experiment(tmp_path, config=TWO)
 
 
-def test_a_config_is_found_in_the_folder_that_is_named_and_in_this_one(
-    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_config_is_found_in_a_folder(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (["run", "-q"], ["validate"], ["plan"], ["search", "parcels"], ["validate", "."]):
         succeeded(capsys, *arguments)
     (tmp_path / "elsewhere").mkdir()
@@ -54,6 +52,11 @@ def test_only_the_settings_that_are_named_are_run(capsys: Capture) -> None:
     assert unknown.code == 2
     assert unknown.err.splitlines()[0].startswith("error: there is no setting 'word'. Did you mean 'words'? Known: ")
     assert "there is no setting 'none'." in unknown.err
+
+
+def test_help_is_a_command_too(capsys: Capture) -> None:
+    assert ragtrial(capsys, "help", "run").out == ragtrial(capsys, "run", "--help").out
+    assert ragtrial(capsys, "help").out == ragtrial(capsys, "--help").out
 
 
 def test_scores_are_printed_as_csv(capsys: Capture) -> None:

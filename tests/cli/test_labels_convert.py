@@ -243,9 +243,7 @@ def test_wrong_arguments_are_told(convert: Conversions, capsys: Capture, argumen
     assert (made.code, made.out, made.err) == (2, "", f"error: {error}\n")
 
 
-def test_what_is_written_fits_the_schema_and_the_experiment_whose_config_gave_the_documents(
-    convert: Conversions, capsys: Capture, root: Path
-) -> None:
+def test_what_is_written_fits_schema_and_experiment(convert: Conversions, capsys: Capture, root: Path) -> None:
     import jsonschema
 
     written(convert.folder / "experiment.yaml", CONFIG)

@@ -79,9 +79,7 @@ def test_a_model_without_a_hub_is_one_error_for_all_its_settings(tmp_path: Path,
     assert not (tmp_path / "results").exists()
 
 
-def test_bm25_without_the_model_that_counts_its_tokens_is_told_how_to_do_without(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_bm25_without_the_model_of_its_tokens_is_told_how_to_do_without(tmp_path: Path, capsys: Capture) -> None:
     cut, model = ("{kind: document}", "{kind: recursive, size: 40, overlap: 0}"), (CUSTOM, HUB)
     config = small_experiment(tmp_path, config=CONFIG.replace(*cut).replace(*model).replace(
         "latency", "  words: {kind: bm25}\nlatency"))  # fmt: skip
@@ -139,17 +137,13 @@ KEYS = {
 @pytest.mark.parametrize(
     ("key", "named"), [("chunk_size", "size is"), ("size", "That is"), ("chunk_overlap", "overlap is")]
 )
-def test_a_key_that_the_kind_lacks_is_answered_with_the_kinds_that_have_it(
-    key: str, named: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_key_of_other_kinds_is_answered_with_these(key: str, named: str, tmp_path: Path, capsys: Capture) -> None:
     ended = ragtrial(capsys, "validate", small_experiment(tmp_path, config=MANY), "--set", f"chunker.{key}=3")
     assert (ended.code, f"{named} an option of kind: code, fixed, markdown, recursive, " in ended.err) == (2, True)
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_key_of_another_tool_or_section_is_answered_with_the_key_that_was_meant(
-    key: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_key_of_another_tool_is_answered_with_the_key_meant(key: str, tmp_path: Path, capsys: Capture) -> None:
     text = MANY.replace("chunker: {kind: document}", "chunker: {kind: recursive}")
     text = text.replace(CUSTOM, "{kind: sentence-transformer}").replace("  one:", "  words: {kind: bm25}\n  one:")
     ended = ragtrial(capsys, "validate", small_experiment(tmp_path, config=text), "--set", f"{key}=3")

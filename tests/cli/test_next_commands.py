@@ -148,9 +148,7 @@ def test_a_report_names_no_own_config(runs: dict[str, str], capsys: Capture, mon
     assert "--config CONFIG" in ragtrial(capsys, "compare", ".").out
 
 
-def test_a_next_command_labels_a_beir_folder_in_a_file_of_its_own(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_beir_folder_is_labelled_beside_it(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder of the data set stays as it is, so `pool` needs the name of another file."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)

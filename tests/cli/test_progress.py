@@ -30,9 +30,7 @@ def test_a_long_stage_says_how_far_it_is_and_how_long_it_takes(capsys: Capture) 
     assert re.fullmatch(r"embeddings: 5,738 chunks, [0-9.]+ s", lines[-1])
 
 
-def test_a_run_in_python_shows_its_progress_in_a_notebook_or_if_asked(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_notebooks_show_progress_by_default(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
     for notebook in (False, True):
         if notebook:
@@ -45,9 +43,7 @@ def test_a_run_in_python_shows_its_progress_in_a_notebook_or_if_asked(
     assert shown == [False, True, False, True, True, False]
 
 
-def test_a_printed_comparison_is_the_conclusion_and_the_table_of_the_terminal(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_printed_comparison_is_the_screen(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(
         small_experiment(tmp_path, config=CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")).parent
     )
@@ -73,9 +69,7 @@ def test_each_setting_is_scored_at_once(tmp_path: Path, capsys: Capture) -> None
     assert "of 2 settings" not in ragtrial(capsys, "run").err
 
 
-def test_chunks_that_the_model_does_not_read_to_the_end_are_reported_before_they_are_embedded(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_chunks_longer_than_the_model_reads_are_reported_before_embedding(tmp_path: Path, capsys: Capture) -> None:
     config = CONFIG.replace('{kind: custom, function: "hashing:embed"}', "{kind: sentence-transformer, max_length: 8}")
     small_experiment(tmp_path, config=config)
     lines = ragtrial(capsys, "run").err.splitlines()

@@ -250,9 +250,7 @@ def test_whatever_the_separators_and_the_preset_nothing_but_white_space_is_lost(
 
 @every_sized_kind
 @given(text=document_texts, sizing=sizes(), overhead=st.integers(0, 90))
-def test_titles_change_nothing_where_the_text_is_measured(
-    kind: str, text: str, sizing: tuple[int, int], overhead: int
-) -> None:
+def test_titles_are_nothing_if_texts_are_measured(kind: str, text: str, sizing: tuple[int, int], overhead: int) -> None:
     made = chunker(kind, size=sizing[0], overlap=sizing[1], unit="characters", measure="text")
     alone = sized(kind, *sizing)
     assert made.split(text, LengthFunction(range(len(text)), overhead)) == alone.split(

@@ -153,9 +153,7 @@ conditions = st.recursive(
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(conditions)
-def test_conditions_pass_what_the_evaluator_says(
-    filled: Filled, collection: Collection, where: Mapping[str, Any]
-) -> None:
+def test_conditions_are_the_evaluator_s(filled: Filled, collection: Collection, where: Mapping[str, Any]) -> None:
     asked = comparisons(parsed(where))
     assume(not filled.cuts_fractions or not any(one.field == "year" and 2024.5 in one.values for one in asked))
     expected = sorted(name for name, metadata in METADATA.items() if passes(parsed(where), metadata))

@@ -118,9 +118,7 @@ def test_no_queries_have_no_scores(name: str) -> None:
 
 
 @given(data=st.data(), metrics=one_of_each_metric(), case=scenarios(least_queries=1))
-def test_a_relevant_document_more_never_lowers_a_score(
-    data: st.DataObject, metrics: list[Metric], case: Scenario
-) -> None:
+def test_another_relevant_hit_never_lowers_a_score(data: st.DataObject, metrics: list[Metric], case: Scenario) -> None:
     place = data.draw(st.integers(0, len(case.labels[0])))
     known = list(case.labels[0].items())
     grade = data.draw(st.integers(1, 5))

@@ -72,9 +72,7 @@ NO_SECTIONS = {"ci.md", "data-sets.md"}
 """A workflow, and a separate file. Another test has the examples of the reference, config-*.md."""
 
 
-def test_every_block_of_yaml_fits_into_a_config_that_init_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_every_block_of_yaml_fits_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     for variable in ("PGVECTOR_URL", "QDRANT_URL", "PGPASSWORD", "MILVUS_TOKEN"):
         monkeypatch.setenv(variable, "postgresql://localhost/database")
     succeeded(capsys, "init", "project")

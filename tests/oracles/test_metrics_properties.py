@@ -24,9 +24,7 @@ def assert_equal_scores(names: list[str], k: int, one: GradedRankings, other: Gr
 
 
 @given(data=st.data(), case=one_query, k=st.integers(1, 12))
-def test_the_order_among_the_first_k_is_nothing_to_order_unaware_ones(
-    data: st.DataObject, case: Scenario, k: int
-) -> None:
+def test_the_order_among_the_first_k_is_nothing_to_unaware_ones(data: st.DataObject, case: Scenario, k: int) -> None:
     (ranking,) = case.rankings
     shuffled = replace(case, rankings=((*data.draw(st.permutations(ranking[:k])), *ranking[k:]),))
     unaware = [name for name in OF_DOCUMENTS if METRICS[name].family == "order_unaware"]

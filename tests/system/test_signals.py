@@ -166,9 +166,7 @@ def test_a_run_that_does_not_stop_ends_at_the_second_signal_or_after_a_while(
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.02])
-def test_two_signals_in_a_row_are_told_once(
-    pause: float, experiment: Experiment, start: Callable[..., Command]
-) -> None:
+def test_two_signals_are_told_once(pause: float, experiment: Experiment, start: Callable[..., Command]) -> None:
     """Whenever the second one comes: while the first is handled, told, or while the process goes down."""
     hold(experiment, after=20)
     command = held(experiment, start)

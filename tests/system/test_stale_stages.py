@@ -97,9 +97,7 @@ def test_what_a_finished_experiment_stands_on_is_used_also_where_nobody_had_to_r
 
 
 @pytest.mark.parametrize(("before", "now"), [("device=cpu", "device=cpu:0"), ("batch_size=32", "batch_size=2")])
-def test_latency_is_measured_again_for_other_devices_and_batches(
-    tmp_path: Path, minilm_folder: Path, before: str, now: str
-) -> None:
+def test_latency_is_measured_for_other_devices(tmp_path: Path, minilm_folder: Path, before: str, now: str) -> None:
     model = write_tiny_cross_encoder(tmp_path / "cross", minilm_folder, seed=3)
     best = {"kind": "rerank", "inputs": "words", "model": str(model), "candidates": 4, "top_k": 3}
     made = experiment(tmp_path / "one", {"words": WORDS, "best": best}, latency=True)

@@ -234,9 +234,7 @@ def flip_a_vector(path: Path) -> None:
         ("vectors/*.sqlite", lambda path: path.write_bytes(b"no database, but long enough to be taken for one" * 9)),
     ],
 )
-def test_a_damaged_stage_is_found_and_removed(
-    experiment: Experiment, pattern: str, damage: Callable[[Path], Any]
-) -> None:
+def test_damaged_stages_are_removed(experiment: Experiment, pattern: str, damage: Callable[[Path], Any]) -> None:
     before = scores(run(experiment))
     path = sorted(experiment.workspace.glob(pattern))[0]
     damage(path)
@@ -372,9 +370,7 @@ def wide(tmp_path: Path) -> Experiment:
     )
 
 
-def test_a_full_disk_is_named_and_leaves_nothing_half_written(
-    tmp_path: Path, small_disk: Callable[[str], Path]
-) -> None:
+def test_a_full_disk_is_named_and_leaves_nothing_in_part(tmp_path: Path, small_disk: Callable[[str], Path]) -> None:
     experiment = wide(tmp_path)
     control = scores(run(experiment))
     earlier = {path: path.read_bytes() for path in (experiment.folder / "results").rglob("report.json")}

@@ -34,9 +34,7 @@ def sealed(tmp_path: Path) -> Path:
 
 
 @given(st.data())
-def test_no_flipped_byte_of_a_seal_or_a_file_stays_unseen(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_every_byte_flipped_in_a_seal_is_seen(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = write_files(tmp_path_factory.mktemp("stage"), {"a.bin": bytes(range(50)), "b.bin": b"xyz"})
     stands = Path("kind/stage")
     seal(folder, "what it is", 1.5, {"chunker.size": 100}, stands=stands)
@@ -173,9 +171,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_a_file_that_was_left_alone_is_hashed_once_in_this_run_and_the_next(
-    tmp_path: Path, old_file: Path, later: Clock, hashed: list[str]
-) -> None:
+def test_a_file_left_alone_is_hashed_once(tmp_path: Path, old_file: Path, later: Clock, hashed: list[str]) -> None:
     digests = FileDigests(tmp_path / "digests.json")
     assert digests.digest(old_file) == digests.digest(old_file) == file_digest(old_file)
     assert hashed == ["weights.bin"]
@@ -193,9 +189,7 @@ def test_a_file_that_was_changed_just_now_is_not_remembered(tmp_path: Path, old_
     assert not (tmp_path / "digests.json").exists()
 
 
-def test_whatever_byte_of_the_memory_is_damaged_no_wrong_hash_is_remembered(
-    tmp_path: Path, old_file: Path, later: Clock
-) -> None:
+def test_no_damage_of_the_memory_gives_a_wrong_hash(tmp_path: Path, old_file: Path, later: Clock) -> None:
     path = tmp_path / "digests.json"
     digests = FileDigests(path)
     right = digests.digest(old_file)
@@ -229,9 +223,7 @@ def lengthen(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [rewrite, replace, lengthen])
-def test_a_changed_file_is_hashed_again_whatever_its_time_says(
-    tmp_path: Path, old_file: Path, later: Clock, change: Any
-) -> None:
+def test_a_changed_file_is_hashed_again_at_any_time(tmp_path: Path, old_file: Path, later: Clock, change: Any) -> None:
     digests = FileDigests(tmp_path / "digests.json")
     first = digests.digest(old_file)
     digests.save()

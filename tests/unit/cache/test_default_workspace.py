@@ -56,9 +56,7 @@ def test_vectors_on_a_network_need_no_shared_memory(
         assert database.execute("SELECT count(*) FROM vectors").fetchone() == (2,)
 
 
-def test_a_folder_that_has_a_cache_keeps_it_and_the_environment_comes_first(
-    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_the_cache(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_workspace(tmp_path) == own_cache
     (tmp_path / ".ragtrial").mkdir()
     assert default_workspace(tmp_path) == tmp_path / ".ragtrial"
@@ -68,9 +66,7 @@ def test_a_folder_that_has_a_cache_keeps_it_and_the_environment_comes_first(
     assert default_workspace(tmp_path) == Path(os.environ["HOME"], "named")
 
 
-def test_a_second_experiment_over_the_same_documents_embeds_nothing(
-    tmp_path: Path, own_cache: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_documents_are_embedded_once(tmp_path: Path, own_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("first", "second"):
         config = small_experiment(tmp_path / name, config=CONFIG.replace("small", name))
         assert ragtrial(capsys, "run", config, "-q").code == 0

@@ -150,9 +150,7 @@ def transfer(command: str, capsys: Capture, shared: Shared, workspace: Path, cod
 push, pull = partial(transfer, "push"), partial(transfer, "pull")
 
 
-def test_another_machine_makes_nothing_again(
-    first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
-) -> None:
+def test_other_machines_make_nothing_again(first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture) -> None:
     push(capsys, shared, first.workspace)
     second = copy_of(first, tmp_path / "second")
     pull(capsys, shared, second.workspace)
@@ -168,9 +166,7 @@ def test_another_machine_makes_nothing_again(
         assert hits_of(report, name) == hits_of(wanted, name)
 
 
-def test_what_is_there_is_neither_sent_nor_fetched_again(
-    first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture
-) -> None:
+def test_what_is_there_is_not_sent_again(first: Experiment, shared: Shared, tmp_path: Path, capsys: Capture) -> None:
     sent = push(capsys, shared, first.workspace)
     assert sent["bytes"] > 0
     before = shared.files
@@ -249,9 +245,7 @@ def fill(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("after", [1, 8, 40])
-def test_a_pull_that_is_killed_loses_nothing_and_the_next_one_ends_it(
-    first: Experiment, tmp_path: Path, capsys: Capture, after: int
-) -> None:
+def test_a_killed_pull_is_ended_by_the_next(first: Experiment, tmp_path: Path, capsys: Capture, after: int) -> None:
     """The kill comes when so many stages have arrived; no half stage counts, and a run makes nothing again."""
     for number in range(50):
         Workspace(first.workspace).stage("filler", f"{number:032x}", "a filler", fill)
@@ -332,9 +326,7 @@ def test_the_keys_of_a_bucket_are_in_no_message(
     assert "s3cr3t" not in done.err
 
 
-def test_two_pulls_at_once_fetch_the_same_packs_of_rows_and_none_is_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_pulls_at_once_fetch_the_same_rows_undamaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragtrial.cache.sharing._PACK_BYTES", 2_000)
     monkeypatch.setattr("ragtrial.cache.sharing._ROWS_AT_ONCE", 150)
     source, target, url = Workspace(tmp_path / "source"), Workspace(tmp_path / "target"), str(tmp_path / "shared")

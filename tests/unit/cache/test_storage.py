@@ -259,9 +259,7 @@ def test_a_batch_that_finds_the_disk_full_is_not_written_at_all_and_the_cache_go
         assert np.array_equal(cache.read(keys_of(-1, *many)), vectors_of(-1, *many, dimension=64))
 
 
-def test_a_cache_that_is_no_database_is_made_anew_or_left_as_it_is(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cache_that_is_no_database_is_made_anew_or_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "v.db"
     path.write_bytes(b"not a database " * 1000)
     with pytest.raises(WorkspaceError) as caught:

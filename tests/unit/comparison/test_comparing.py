@@ -181,9 +181,7 @@ def test_an_interval_has_its_caution(n: int, differing: int, skewness: float, ca
     ("settings_", "queries", "baseline", "warned"),
     [(11, 60, None, True), (11, 61, None, False), (10, 60, None, False), (11, 60, "s0", False), (21, 30, None, True)],
 )
-def test_many_pairs_on_few_questions_are_cautioned(
-    settings_: int, queries: int, baseline: str | None, warned: bool
-) -> None:
+def test_many_pairs_on_few_questions_are_told(settings_: int, queries: int, baseline: str | None, warned: bool) -> None:
     values = np.random.default_rng(0).random((settings_, queries))
     made = compared({f"s{row}": one for row, one in enumerate(values)}, baseline)
     messages = [one.message for one in made.warnings if one.code == "many-pairs"]

@@ -79,9 +79,7 @@ def test_reports_are_called_by_short_names_that_tell_them_apart(
         assert inputs.report_names == names
 
 
-def test_runs_of_one_experiment_are_called_by_their_time_and_one_of_another_by_its_name(
-    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_are_called_by_times_or_experiments(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ids = ["20260101T000000Z-0a0a0a", "20260102T000000Z-0b0b0b", "20260102T000000Z-0c0c0c"]
     written = json.loads((shelf / "main" / "report.json").read_text())

@@ -50,9 +50,7 @@ NOTHING = (None, None, None, None)
          "inconclusive; 60 questions detect a difference of 0.00031 with 80% power"),
     ],
 )  # fmt: skip
-def test_the_verdict_is_the_first_that_holds_or_says_why_none_does(
-    found: Evidence, verdict: str, sentence: str
-) -> None:
+def test_the_verdict_is_the_first_that_holds_or_why_none_does(found: Evidence, verdict: str, sentence: str) -> None:
     assert (found.verdict, found.sentence) == (verdict, sentence)
 
 

@@ -173,9 +173,7 @@ def test_gates_on_the_baseline_go_by_the_interval(ci: tuple[float, float] | None
         (0.0, 0, 0, 10, "passed"),  # identical
     ],
 )
-def test_a_large_loss_on_few_questions_is_undecided(
-    difference: float, won: int, lost: int, n: int, outcome: str
-) -> None:
+def test_a_large_loss_on_few_queries_is_undecided(difference: float, won: int, lost: int, n: int, outcome: str) -> None:
     one = part("a", difference, None, wins=won, losses=lost, ties=n - won - lost, n=n)
     made = judged("ndcg@10 worse than baseline", one)
     assert made.outcome == outcome

@@ -156,9 +156,7 @@ def test_the_skewness_is_that_of_scipy_over_the_queries_that_count(seed: int) ->
 
 
 @pytest.mark.parametrize(("values_at_once", "blocks"), [(1, 7), (100, 4)])
-def test_the_size_of_blocks_changes_no_number(
-    values_at_once: int, blocks: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_size_of_blocks_is_no_matter(values_at_once: int, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     family = Family(np.random.default_rng(5).random((8, 40)), against_first(7))
     whole = one(family)
     monkeypatch.setattr(samples, "_BLOCK_VALUES", values_at_once)

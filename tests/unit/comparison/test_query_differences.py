@@ -214,9 +214,7 @@ def test_a_file_of_a_part_that_lacks_the_query_is_damaged(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("place", "rank"), [((5, 15), 2), ((6, 9), 1), ((12, 20), 2), ((15, 20), None), ((None, None), 1)]
 )
-def test_a_chunk_has_its_own_rank_or_the_first_that_overlaps(
-    place: tuple[int | None, int | None], rank: int | None
-) -> None:
+def test_a_chunk_has_its_rank_or_the_first_overlapping(place: tuple[int | None, int | None], rank: int | None) -> None:
     row = {"docs": ["a", "a", "b"], "starts": [0, 5, 0], "ends": [10, 15, 99]}
     assert rank_in_row(row, ("a", *place), [0, 1]) == rank
     assert rank_in_row(row, ("c", *place), []) is None

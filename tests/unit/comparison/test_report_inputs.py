@@ -83,9 +83,7 @@ LABELS = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 2))
 
 
 @given(LABELS, LABELS)
-def test_two_queries_are_compared_exactly_where_their_documents_have_the_same_highest_grades(
-    ones: list[tuple[str, int]], others: list[tuple[str, int]]
-) -> None:
+def test_queries_of_equal_best_grades_are_compared(ones: list[tuple[str, int]], others: list[tuple[str, int]]) -> None:
     first = changed_queries(called("main"), q1=judged(*ones))
     inputs = input_of([first, changed_queries(called("branch"), q1=judged(*others))], common=True)
     assert (len(inputs.queries) == 4) == (highest(ones) == highest(others))
@@ -110,9 +108,7 @@ def spanned(*places: tuple[int, int]) -> dict[str, list[JudgmentPart]]:
         ((5, 11), "e", "span", True), ((5, 10), "d", "document", False),
     ],
 )  # fmt: skip
-def test_passages_must_stand_in_the_same_place_or_in_other_documents_be_as_long(
-    place: tuple[int, int], documents: str, unit: str, is_refused: bool
-) -> None:
+def test_passages_have_one_place_or_length(place: tuple[int, int], documents: str, unit: str, is_refused: bool) -> None:
     main, branch = called("main", unit=unit), called("branch", unit=unit)
     dataset = main.dataset.model_copy(update={"documents_fingerprint": documents * 32})
     main = changed_queries(main, q1=spanned((4, 9), (20, 30)))
@@ -260,9 +256,7 @@ def test_runs_that_were_scored_by_other_rules_are_refused(scored: Path) -> None:
     assert input_of(["plain", "cut"], ["ndcg@2"]).baseline == "plain"
 
 
-def test_a_run_and_what_was_scored_by_its_labels_are_compared_over_documents_that_are_not_known(
-    scored: Path, capsys: Capture
-) -> None:
+def test_a_run_and_scores_by_its_labels_are_compared_over_unknown_documents(scored: Path, capsys: Capture) -> None:
     queries = [
         QueryPart(id="q1", text="first", tags=["t"], **judged(("a", 2), ("b", 1))),
         QueryPart(id="q2", text="second", tags=[], **judged(("a", 1), ("c", 0))),

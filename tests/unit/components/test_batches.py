@@ -34,9 +34,7 @@ class Watched:
 
 
 @given(st.integers(0, 200), st.integers(1, 30), st.integers(1, 5))
-def test_every_row_is_sent_once_in_batches_of_one_size_and_never_more_of_them_at_once(
-    count: int, size: int, at_once: int
-) -> None:
+def test_every_row_is_sent_once_in_equal_batches_and_few_at_once(count: int, size: int, at_once: int) -> None:
     watched, arrived = Watched(), list[int]()
     in_batches(watched.send, count, size, at_once, arrived.append)
     sizes = [rows.stop - rows.start for rows in watched.begun]

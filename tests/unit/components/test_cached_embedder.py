@@ -57,9 +57,7 @@ def directly(experiment: Experiment, texts: Sequence[str]) -> Floats:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float32)
 
 
-def test_the_time_of_embedding_is_without_that_of_loading_the_model(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_of_embedding_is_without_loading_it(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans and costs take it for the model's rate. The clock moves by 100 s for loading, and by 1 s for each batch."""
     now, load = [0.0], CustomEmbedder.load
 
@@ -138,9 +136,7 @@ def test_no_texts_load_no_model_and_a_search_past_the_cache_asks_it_again(experi
     assert experiment.embedded() == ["soup", "soup"]
 
 
-def test_texts_longer_than_the_model_reads_are_counted_with_prefix_and_special_tokens(
-    experiment: Experiment, minilm_folder: Path
-) -> None:
+def test_texts_too_long_count_prefixes_and_special_tokens(experiment: Experiment, minilm_folder: Path) -> None:
     tokenizer = str(minilm_folder / "tokenizer.json")
     # With [CLS] and [SEP]: 5, 6 and 7 tokens.
     texts = ["rye bread oven", "rye bread oven soup", "rye bread oven soup onion"]

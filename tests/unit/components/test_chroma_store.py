@@ -25,9 +25,7 @@ from vector_oracles import like_embeddings, vectors_of
         ({}, {"ef_construction": 100, "max_neighbors": 16, "ef_search": 100}),
     ],
 )
-def test_the_options_of_the_graph_are_those_of_the_collection(
-    tmp_path: Path, chosen: dict[str, int], expected: dict[str, int]
-) -> None:
+def test_the_graph_has_the_store_s_options(tmp_path: Path, chosen: dict[str, int], expected: dict[str, int]) -> None:
     ChromaStore(space="ip", hnsw=HnswOptions(**chosen)).build(vectors_of(np.eye(4)), tmp_path, nothing)
     assert configuration_of(tmp_path).items() >= {"space": "ip", **chosen, **expected}.items()
 
@@ -66,9 +64,7 @@ def damage(file: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["deleted", "cut short", "overwritten"])
-def test_a_damaged_database_is_an_error_that_names_its_folder_and_a_sound_one_in_its_place_is_opened(
-    small: Vectors, sound: Path, tmp_path: Path, how: str
-) -> None:
+def test_a_damaged_database_is_named_and_may_be_replaced(small: Vectors, sound: Path, tmp_path: Path, how: str) -> None:
     folder = shutil.copytree(sound, tmp_path / "index")
     damage(folder / "chroma.sqlite3", how)
     with pytest.raises(StoreError) as caught:

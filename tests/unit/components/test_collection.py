@@ -93,9 +93,7 @@ def rows(candidates: Candidates) -> list[list[tuple[str, int, int]]]:
 
 
 @pytest.mark.slow
-def test_a_folder_and_a_server_give_the_documents_of_the_nearest_items(
-    tmp_path: Path, database: Path, server: Mapping[str, Any]
-) -> None:
+def test_folders_and_servers_give_the_nearest_items(tmp_path: Path, database: Path, server: Mapping[str, Any]) -> None:
     of_folder = reported(experiment(tmp_path / "folder", {"path": str(database)}))
     of_server = reported(experiment(tmp_path / "server", server))
     expected = []
@@ -207,9 +205,7 @@ def test_a_folder_whose_vectors_changed_is_another_input(tmp_path: Path, databas
     assert open_collection(options, afresh=True).content != before.content
 
 
-def test_a_query_has_conditions_of_its_own_beside_those_of_the_config(
-    tmp_path: Path, server: Mapping[str, Any]
-) -> None:
+def test_a_query_has_conditions_besides_those_of_the_config(tmp_path: Path, server: Mapping[str, Any]) -> None:
     queries = [
         QUERIES[0],
         {**QUERIES[1], "where_document": {"$contains": "Blend"}},

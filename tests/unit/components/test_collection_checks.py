@@ -127,9 +127,7 @@ def test_a_filter_is_in_the_engines_words_and_changes_rankings() -> None:
          "Did you mean 'chroma'?"),
     ],
 )  # fmt: skip
-def test_a_config_that_cannot_be_meant_is_refused_with_its_place(
-    tmp_path: Path, retriever: Mapping[str, Any], fault: str
-) -> None:
+def test_a_config_that_cannot_be_meant_is_placed(tmp_path: Path, retriever: Mapping[str, Any], fault: str) -> None:
     with pytest.raises(ConfigError) as caught:
         write_experiment(tmp_path, retrievers={"prod": {"kind": "dense", **retriever}}).config()
     assert re.sub(r"^\S+:\d+:\d+: ", "", str(caught.value)) == fault
@@ -153,9 +151,7 @@ def test_a_folder_that_is_written_to_is_not_copied(tmp_path: Path) -> None:
         done.set()
 
 
-def test_a_folder_whose_program_was_killed_while_it_wrote_is_searched_and_left_as_it_is(
-    tmp_path: Path, database: Path
-) -> None:
+def test_a_folder_whose_writer_was_killed_is_searched_and_left_as_it_is(tmp_path: Path, database: Path) -> None:
     folder = Path(shutil.copytree(database, tmp_path / "db"))
     kill_in_transaction(folder / "chroma.sqlite3")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -251,9 +247,7 @@ def test_what_does_not_matter_is_let_through(tmp_path: Path, database: Path) -> 
         (2, 9, "'x' has the text 'Clean the', not 'ean the'."),
     ],
 )
-def test_characters_that_are_not_those_of_the_item_are_told(
-    tmp_path: Path, start: object, end: object, fault: str
-) -> None:
+def test_characters_that_are_not_the_item_s_are_told(tmp_path: Path, start: object, end: object, fault: str) -> None:
     library = library_of(tmp_path, {"a.txt": "Clean the kitchen"})
     options = ChromaCollectionOptions(path="db", name="docs", document="source", start="from", end="to")
     item = StoredItem("x", {"source": "/srv/a.txt", "from": start, "to": end}, "Clean the")

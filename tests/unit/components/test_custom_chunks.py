@@ -75,9 +75,7 @@ PERIODIC = ("The same line again. " * 40 + "\n") * 10
     ("text", "size", "step"),
     [(PERIODIC, 800, 400), (PERIODIC, 1600, 1400), ("ab" * 3000, 500, 250), ("Nothing to see here.\n" * 300, 333, 111)],
 )
-def test_overlapping_pieces_of_a_text_that_repeats_itself_are_where_they_were_cut(
-    tmp_path: Path, text: str, size: int, step: int
-) -> None:
+def test_overlapping_pieces_are_placed_where_they_were_cut(tmp_path: Path, text: str, size: int, step: int) -> None:
     """Each piece is in many places; only one leaves as much to every piece as there is."""
     cut = [(start, min(start + size, len(text))) for start in range(0, len(text) - size + step, step)]
     wanted = [span for span in (trimmed(text, *one) for one in cut) if span]

@@ -113,9 +113,7 @@ UNKNOWN = "is not the id of a document (4 documents)."
         ("return [[{'doc': 'a', 'text': 3}]]", f"{HERE}hit 1 has the text 3; it must be a string."),
     ],
 )  # fmt: skip
-def test_what_is_no_answer_is_refused_with_what_came_and_what_is_expected(
-    place: Workplace, body: str, fault: str
-) -> None:
+def test_what_is_no_answer_is_refused_with_what_came_and_is_expected(place: Workplace, body: str, fault: str) -> None:
     with pytest.raises(RetrieverError) as error:
         place.found(body, "How?")
     assert str(error.value) == fault
@@ -222,9 +220,7 @@ NONE = "my_search:search: the module my_search has no function 'search'."
         ),
     ],
 )
-def test_what_can_be_no_retriever_is_refused_before_any_work(
-    place: Workplace, code: str, options: dict[str, object], fault: str
-) -> None:
+def test_what_is_no_retriever_is_refused(place: Workplace, code: str, options: dict[str, object], fault: str) -> None:
     place.write(code)
     with pytest.raises(ModelNotFoundError) as error:
         place.retriever(options=options).check(place.materials(), [Question("x")])

@@ -21,9 +21,7 @@ def experiment(folder: Path, **options: object) -> Experiment:
     return made
 
 
-def test_a_setting_that_fails_leaves_the_others_and_its_answers_and_the_same_command_asks_for_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_setting_keeps_its_answers_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = experiment(tmp_path, batch_size=1)
     (tmp_path / "trouble").write_text("raise")
     assert command(["run", str(made.file), "-q"]) == 4
@@ -88,9 +86,7 @@ def test_a_plan_says_that_skipped_questions_will_be_asked_again(tmp_path: Path) 
     assert Run.of(made.config(*both)).dry_run().to_do == []
 
 
-def test_a_secret_among_the_options_is_in_no_report_and_in_nothing_that_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_among_the_options_is_in_nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEARCH_TOKEN", "hunter2hunter2")
     refusing = (
         "def search(queries, top_k, token):\n"

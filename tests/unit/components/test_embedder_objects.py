@@ -35,9 +35,7 @@ def embedder_of(folder: Path, source: str) -> CustomEmbedder:
 
 
 @pytest.mark.parametrize(("source", "has_sides"), OBJECTS.values(), ids=OBJECTS)
-def test_queries_and_documents_are_embedded_by_the_objects_own_methods(
-    source: str, has_sides: bool, tmp_path: Path
-) -> None:
+def test_queries_and_documents_have_the_object_s_own_methods(source: str, has_sides: bool, tmp_path: Path) -> None:
     cached = CachedEmbedder(embedder_of(tmp_path, source), tmp_path / "vectors")
     texts = ["a", "bb", "ccc"]
     assert cached.embed_documents(texts).tolist() == [[1.0, 2.0], [2.0, 2.0], [3.0, 2.0]]

@@ -102,9 +102,7 @@ REPEATED = {
 
 
 @pytest.mark.parametrize("form", REPEATED)
-def test_a_key_that_a_server_repeats_is_in_no_file_and_in_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_a_key_that_a_server_repeats_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """Its variable is called as no secret is."""
     monkeypatch.setenv("MY_OWN", OWN_KEY)
     encoded = base64.b64encode(OWN_KEY.encode()).decode()[4:-4]

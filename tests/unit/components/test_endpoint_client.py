@@ -155,9 +155,7 @@ def test_a_key_in_a_config_names_its_variable_and_is_no_text(monkeypatch: pytest
     ("key", "fault"),
     [("", "is not set: it holds"), ("sk-\u00e9", "contains characters that no"), ("sk-a\nb", "contains characters")],
 )
-def test_a_key_that_cannot_be_sent_is_an_error_before_any_request(
-    key: str, fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_cannot_be_sent_is_an_error_first(key: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with pytest.raises(ModelNotFoundError, match=f"^the environment variable OPENAI_API_KEY {fault}") as error:
         Client(EndpointOptions(model="m"))

@@ -170,9 +170,7 @@ def test_a_model_that_does_not_load_is_reported_as_it_is_without_workers(tmp_pat
     assert type(caught.value).__name__ == "ModelNotFoundError"
 
 
-def test_output_disturbs_nothing_and_another_dimension_is_refused(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_output_is_harmless_and_another_dimension_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     chatty = 'print("hello"); assert __import__("sys").stdin.read() == ""'
     assert embedded(with_function(tmp_path, chatty), tmp_path / "v", ProcessExecutor(workers=1)).shape == (60, 3)
     assert capfd.readouterr().out == ""

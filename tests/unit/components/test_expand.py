@@ -139,9 +139,7 @@ def test_what_a_file_has_for_a_question_was_not_found_for_its_other_wordings(tmp
     ]
 
 
-def test_a_fusion_with_other_phrasings_in_a_part_is_made_anew_beside_those_that_ask_the_text_alone(
-    tmp_path: Path,
-) -> None:
+def test_a_fusion_with_other_phrasings_in_a_part_is_made_anew_and_no_other(tmp_path: Path) -> None:
     config = CONFIG.partition("retrievers:")[0] + (
         "retrievers:\n"
         "  bm25: {kind: bm25, top_k: 3}\n"

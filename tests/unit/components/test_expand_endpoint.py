@@ -72,9 +72,7 @@ def test_wordings_are_the_lines_of_a_reply_a_whole_answer_or_none_of_another_pro
     assert [one.text for one in expand.wordings(Question("q", written=(Written(other.key, REPLY),)))] == ["q"]
 
 
-def test_a_run_asks_once_for_each_question_fuses_what_the_wordings_find_and_shows_them(
-    double: EndpointDouble, tmp_path: Path
-) -> None:
+def test_a_run_asks_once_a_question_and_fuses_and_shows_wordings(double: EndpointDouble, tmp_path: Path) -> None:
     experiment = experiment_of(tmp_path, double)
     report = run_experiment(experiment.config("latency=true"))
     assert len(double.asked) == ASKED
@@ -101,9 +99,7 @@ def usage(text: str) -> dict[str, int]:
     return {"prompt_tokens": words, "completion_tokens": words + 1}
 
 
-def test_a_plan_says_how_many_questions_are_to_be_asked_and_what_that_costs(
-    double: EndpointDouble, tmp_path: Path
-) -> None:
+def test_a_plan_says_how_many_questions_it_asks_and_their_cost(double: EndpointDouble, tmp_path: Path) -> None:
     experiment = experiment_of(tmp_path, double)
     plan = Run.of(experiment.config()).dry_run()
     (asking,) = [one for one in plan.stages if one.kind == "wordings"]

@@ -53,9 +53,7 @@ def options(folder: Path, index: Any, items: Sequence[Mapping[str, Any]], **more
         ("IDMap,IVF8,Flat", True), ("OPQ4,Flat", False), ("Flat,RFlat", False), ("PCA16,HNSW16", False),
     ],
 )  # fmt: skip
-def test_every_type_finds_what_brute_force_does_and_gives_its_vectors_back(
-    tmp_path: Path, factory: str, has_own: bool
-) -> None:
+def test_every_type_finds_as_brute_force_and_returns_vectors(tmp_path: Path, factory: str, has_own: bool) -> None:
     numbers = OWN_NUMBERS.tolist() if has_own else ()
     width = {"nprobe": 8} if "IVF" in factory else {"ef": COUNT} if "HNSW" in factory else {}
     index = index_of(factory, numbers)

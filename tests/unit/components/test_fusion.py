@@ -83,9 +83,7 @@ def test_chunks_of_one_document_with_equal_scores_go_by_their_start(library: Lib
     assert found.rankings.codes.tolist() == [[1, 0, 3, 2]]
 
 
-def test_parts_with_other_chunks_are_fused_document_by_document(
-    library: Library, halves: Chunks, wholes: Chunks
-) -> None:
+def test_parts_with_other_chunks_are_fused_by_documents(library: Library, halves: Chunks, wholes: Chunks) -> None:
     # Of the chunks the documents are z, z, a, m: z first, a second, m third.
     dense = candidates(halves, [(1, 9.0), (0, 8.0), (2, 7.0), (5, 6.0)])
     bm25 = candidates(wholes, [(M, 3.0), (A, 2.0)])
@@ -96,17 +94,13 @@ def test_parts_with_other_chunks_are_fused_document_by_document(
     assert found.facts == {"fused_by": "document", "mean_fused": 3, "mean_in_all": 2, "mean_in_one": 1}
 
 
-def test_where_a_document_stands_equally_well_the_part_that_weighs_more_represents_it(
-    library: Library, halves: Chunks, wholes: Chunks
-) -> None:
+def test_of_equal_ranks_the_part_that_weighs_more_counts(library: Library, halves: Chunks, wholes: Chunks) -> None:
     dense, bm25 = candidates(halves, [(2, 7.0)]), candidates(wholes, [(A, 2.0)])
     assert places_of(fused(library, [dense, bm25], weights=[2, 1]))[0] == [("a", 0, 4)]
     assert places_of(fused(library, [dense, bm25], weights=[1, 2]))[0] == [("a", 0, 19)]
 
 
-def test_the_scores_of_a_document_are_those_of_its_first_chunk(
-    library: Library, halves: Chunks, wholes: Chunks
-) -> None:
+def test_the_scores_of_documents_are_of_their_first_chunk(library: Library, halves: Chunks, wholes: Chunks) -> None:
     dense = candidates(halves, [(0, 9.0), (1, 1.0), (2, 5.0)])
     bm25 = candidates(wholes, [(A, 1.0), (Z, 1.0)])
     found = fused(library, [dense, bm25], method="weighted", normalisation="none")
@@ -156,9 +150,7 @@ def test_scores_that_add_up_to_more_than_float32_holds_are_refused(library: Libr
 
 
 @pytest.mark.parametrize(("unit", "chunker"), [("span", "document"), ("document", "document"), ("span", "recursive")])
-def test_that_one_hit_of_a_document_is_left_is_told_where_passages_are_looked_for(
-    tmp_path: Path, unit: str, chunker: str
-) -> None:
+def test_that_one_hit_of_a_document_is_left_is_told_of_passages(tmp_path: Path, unit: str, chunker: str) -> None:
     whole = {
         "chunker": {
             "kind": chunker,

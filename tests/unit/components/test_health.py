@@ -93,9 +93,7 @@ def of_model(folder: Path, declared: str, *, normalize: bool, space: Space, heal
 @pytest.mark.parametrize(
     ("declared", "space", "spoken"), [("dot", "ip", "the inner product"), ("euclidean", "l2", "distance (l2)")]
 )
-def test_lengths_that_a_model_needs_must_not_be_taken_from_its_vectors(
-    trained: Path, declared: str, space: Space, spoken: str
-) -> None:
+def test_lengths_that_a_model_needs_stay_with_it(trained: Path, declared: str, space: Space, spoken: str) -> None:
     for chosen in ("cosine", "ip", "l2"):
         assert of_model(trained, declared, normalize=True, space=chosen, health=HEALTHY) == {
             "wrong-space": f"dense: the model says that it was trained for {spoken}, and `normalize: true` takes from "

@@ -45,9 +45,7 @@ def test_titles_count_in_the_unit_that_is_chosen_unless_the_text_alone_is_measur
 
 
 @pytest.mark.parametrize("kind", ["recursive", "fixed", "sentence", "markdown"])
-def test_encoded_texts_have_the_size_with_their_special_tokens(
-    experiment: Experiment, minilm_folder: Path, kind: str
-) -> None:
+def test_encoded_texts_have_the_size_with_special_ones(experiment: Experiment, minilm_folder: Path, kind: str) -> None:
     file = minilm_folder / "tokenizer.json"
     written = f"{{kind: {kind}, size: 12, overlap: 0, unit: tokens, tokenizer: {file}, measure: encoded}}"
     sizes = Tokenizer(file).counts(texts(chunks(experiment, written)))
@@ -55,9 +53,7 @@ def test_encoded_texts_have_the_size_with_their_special_tokens(
 
 
 @pytest.mark.slow
-def test_a_tokenizer_file_beside_the_config_counts_and_is_hashed_by_its_content(
-    experiment: Experiment, minilm_folder: Path
-) -> None:
+def test_a_tokenizer_file_counts_and_is_hashed_by_its_content(experiment: Experiment, minilm_folder: Path) -> None:
     own = experiment.folder / "counting" / "tokenizer.json"
     own.parent.mkdir()
     shutil.copy(minilm_folder / "tokenizer.json", own)

@@ -279,9 +279,7 @@ def test_chunks_and_pipelines_of_haystack_are_asked_for_a_text(place: Workplace)
         ),
     ],
 )
-def test_what_of_haystack_cannot_be_asked_a_text_says_so(
-    place: Workplace, name: str, options: dict[str, bool], fault: str
-) -> None:
+def test_what_takes_no_text_says_so(place: Workplace, name: str, options: dict[str, bool], fault: str) -> None:
     with pytest.raises(RunError) as error:
         place.search("x", name=name, options=options)
     assert str(error.value) == fault

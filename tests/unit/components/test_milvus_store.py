@@ -69,9 +69,7 @@ def test_a_search_for_more_hits_than_ef_search_is_as_wide_as_the_hits(
     assert (found_by(served, many, queries, 10, tmp_path).codes >= 0).all()
 
 
-def test_parameters_of_other_kinds_are_passed_on_and_those_that_milvus_ignores_are_reported(
-    many: Vectors, queries: Any, tmp_path: Path
-) -> None:
+def test_other_parameters_are_passed_on_or_reported_as_ignored(many: Vectors, queries: Any, tmp_path: Path) -> None:
     true, shares = exactly(many, queries, 10, "cosine").codes, []
     for probes in (1, 32):
         store = store_of({**IVF, "search": {"nprobe": probes}})
@@ -83,9 +81,7 @@ def test_parameters_of_other_kinds_are_passed_on_and_those_that_milvus_ignores_a
     assert "ignored" not in options
 
 
-def test_options_of_the_build_arrive_in_milvus_lite_which_ignores_them_as_pymilvus_sends_them(
-    many: Vectors, tmp_path: Path
-) -> None:
+def test_options_of_the_build_arrive_in_milvus_lite_as_pymilvus_sends_them(many: Vectors, tmp_path: Path) -> None:
     """The sizes of graphs show it: a link is a number of 4 bytes, and a vector has 2 m of them."""
     sizes = {}
     for m in (4, 32):
@@ -105,9 +101,7 @@ def test_what_was_built_is_reported_and_searching_changes_no_file(many: Vectors,
     assert {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in starved.rglob("*")} == before
 
 
-def test_a_build_with_other_options_than_those_asked_for_is_refused(
-    many: Vectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_with_other_options_is_refused(many: Vectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As from a server that drops what it does not know, without a word."""
     from pymilvus.milvus_client.index import IndexParam
 
@@ -153,9 +147,7 @@ def test_a_damaged_graph_is_an_error_with_the_folder(many: Vectors, starved: Pat
         store_of(STARVED).open(many, tmp_path)
 
 
-def test_an_index_that_goes_while_it_is_searched_is_an_error_with_the_server(
-    url: str, queries: Any, tmp_path: Path
-) -> None:
+def test_an_index_that_goes_while_searched_is_an_error_with_the_server(url: str, queries: Any, tmp_path: Path) -> None:
     store, few = store_of(url=url), vectors_of(like_embeddings(50, 16, seed=3))
     with opened(store, few, tmp_path) as index, connected(store) as engine:
         engine.drop(read_remote(tmp_path)["collection"])

@@ -74,9 +74,7 @@ def places_key(units: Chunks, code: int) -> tuple[str, int]:
 @pytest.mark.slow
 @given(data=st.data(), tenths=st.integers(0, 10))
 @settings(max_examples=25)
-def test_candidates_are_ordered_by_the_settings_own_embedder_as_the_definition_says(
-    bench: Bench, data: st.DataObject, tenths: int
-) -> None:
+def test_candidates_are_ordered_by_the_settings_own_embedder(bench: Bench, data: st.DataObject, tenths: int) -> None:
     units = bench.chunks()
     rows = [data.draw(st.lists(st.integers(0, len(units) - 1), unique=True)) for _ in QUESTIONS]
     found = bench.refined(QUESTIONS, candidates(units, rows), diversity(tenths / 10))
@@ -88,9 +86,7 @@ def test_candidates_are_ordered_by_the_settings_own_embedder_as_the_definition_s
     assert found.units is units
 
 
-def test_questions_taken_a_few_at_a_time_are_answered_as_all_at_once(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_questions_a_few_at_a_time_are_answered_as_all_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     units = bench.chunks()
     part = candidates(units, [list(range(len(units))), [3, 1], [2, 0, 5]])
     at_once = bench.refined(QUESTIONS, part)

@@ -73,9 +73,7 @@ def test_hits_and_scores_are_those_of_comparing_all_codes(kind: Quantization, di
 
 @pytest.mark.parametrize("rescore", [1, 4])
 @pytest.mark.parametrize("kind", KINDS)
-def test_hits_are_ranked_again_by_the_float_query_as_sentence_transformers_does(
-    kind: Quantization, rescore: int, tmp_path: Path
-) -> None:
+def test_hits_are_ranked_again_as_the_library_ranks_them(kind: Quantization, rescore: int, tmp_path: Path) -> None:
     corpus, queries = like_embeddings(900, 100, seed=1), like_embeddings(40, 100, seed=2)
     order = np.arange(900)
     found = search(ExactStore(quantize=kind, rescore=rescore), vectors_of(corpus), queries, 10, tmp_path)

@@ -65,9 +65,7 @@ def raw_scores(model: Path, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.
     return np.asarray(scored, dtype=np.float32)
 
 
-def test_scores_are_what_the_library_gives_without_an_activation_and_order_the_candidates(
-    bench: Bench, reranker: Path
-) -> None:
+def test_scores_are_the_library_s_without_an_activation_and_order_hits(bench: Bench, reranker: Path) -> None:
     units = documents(bench, "c.txt", "a.txt", "e.txt", "b.txt")
     found = bench.refined(QUESTIONS, candidates(units, [[0, 1, 2, 3], [3, 0]]))
     texts = [units.text(code) for code in range(4)]
@@ -212,9 +210,7 @@ def test_a_setting_none_of_whose_candidates_has_text_fails_and_says_so(bench: Be
         bench.refined(QUESTIONS, candidates(units, [[0], []]), "retrievers.refined.title=false")
 
 
-def test_models_that_give_no_single_score_are_refused_by_their_files(
-    bench: Bench, tiny_model: Path, minilm_folder: Path, tmp_path: Path
-) -> None:
+def test_models_of_no_score_are_refused(bench: Bench, tiny_model: Path, minilm_folder: Path, tmp_path: Path) -> None:
     labels = write_tiny_cross_encoder(tmp_path / "labels", minilm_folder, seed=1, labels=3)
     bare = shutil.copytree(labels, tmp_path / "bare")
     edit_json(bare / "config.json", architectures=["BertForMaskedLM"])

@@ -53,9 +53,7 @@ def test_candidates_come_in_the_order_of_the_scores_of_the_endpoint(double: Endp
     assert {len(asked.texts) for asked in double.asked} == {3, 4}
 
 
-def test_a_pair_is_paid_for_once_and_what_was_billed_is_kept_with_its_score(
-    double: EndpointDouble, tmp_path: Path
-) -> None:
+def test_a_pair_is_paid_for_once_and_its_bill_kept_with_its_score(double: EndpointDouble, tmp_path: Path) -> None:
     bench = bench_of(tmp_path, double)
     first = refined(bench, [[0, 1, 3], [1, 0]])
     asked = len(double.asked)
@@ -85,9 +83,7 @@ def test_searches_are_those_of_the_bill_and_else_an_estimate(
         assert bench.refiner().cost(facts) == pytest.approx(searches * 5.0 / 1e3)
 
 
-def test_no_more_than_the_texts_that_there_are_is_expected_to_be_paid_for(
-    double: EndpointDouble, tmp_path: Path
-) -> None:
+def test_no_more_than_the_texts_there_are_is_expected_to_be_paid(double: EndpointDouble, tmp_path: Path) -> None:
     refiner = bench_of(tmp_path, double).refiner()
     questions = [Question("x" * 40), Question("x" * 80)]
     few, many, unknown = (refiner.expected_cost(questions, Texts(count, 100.0)) for count in (5, 1_000, 0))

@@ -47,9 +47,7 @@ def groups(angles: Sequence[float] = ANGLES, text: str = TEXT, **options: object
         ({"target": 200}, [9]),
     ],
 )
-def test_cuts_are_where_the_formulas_of_langchain_and_of_a_target_put_them(
-    options: dict[str, object], expected: list[int]
-) -> None:
+def test_cuts_are_those_of_langchain_s_and_target_formulas(options: dict[str, object], expected: list[int]) -> None:
     """By hand: the distances are 0.005, 0.502 after the third sentence, 0.929 after the sixth, and 0.001 else."""
     assert groups(**options) == expected  # type: ignore[arg-type]  # none of them is angles or text
 

@@ -58,9 +58,7 @@ def test_ef_construction_is_in_the_graph_that_faiss_wrote(tmp_path: Path) -> Non
     assert index.hnsw.efConstruction == 77
 
 
-def test_faiss_is_trained_with_no_more_vectors_than_fit_in_memory(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_faiss_is_trained_with_vectors_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(faiss_store, "_TRAINING", 2_048 * 32)
     vectors, made = vectors_of(RANDOM.standard_normal((100_000, 32))), store("faiss", factory="IVF16,Flat", probes=16)
     tracemalloc.start()

@@ -51,9 +51,7 @@ ENGLISH = Analyzer("english", stop_words_of("english"))
         ("𠮷野家", "𠮷 野 家 𠮷野 野家"),
     ],
 )
-def test_words_are_folded_codes_are_also_parts_and_unspaced_scripts_are_characters_and_pairs(
-    text: str, terms: str
-) -> None:
+def test_words_are_folded_codes_are_parts_and_unspaced_scripts_are_characters_and_pairs(text: str, terms: str) -> None:
     """As Lucene's CJKBigramFilter with outputUnigrams has them, which orders them by place instead."""
     assert BARE.terms(text) == [unicodedata.normalize("NFKC", term) for term in terms.split(" ") if term]
 
@@ -146,9 +144,7 @@ def test_a_wrong_file_of_stop_words_is_named_with_its_line(content: bytes, messa
     assert str(raised.value) == message.format(file=file)
 
 
-def test_terms_are_written_as_they_come_titles_as_often_as_they_weigh(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_terms_are_written_in_order_and_titles_by_their_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragtrial.components.terms._FLUSHED_AT", 2)
     done: list[int] = []
     TermLists.write(tmp_path, [("T", "a b a"), ("", ""), ("U", "b")], BARE, 2, done.append)

@@ -45,9 +45,7 @@ def experiment(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 
 
 @KINDS
-def test_scores_and_rankings_are_those_of_sentence_transformers(
-    kind: str, experiment: Experiment, models: dict[str, Path]
-) -> None:
+def test_scores_and_rankings_are_the_library_s(kind: str, experiment: Experiment, models: dict[str, Path]) -> None:
     found = asked(experiment, kind, QUESTIONS)
     expected = library_scores(kind, models[kind], QUESTIONS, found.texts)
     for row, own in enumerate(expected):
@@ -58,9 +56,7 @@ def test_scores_and_rankings_are_those_of_sentence_transformers(
 
 
 @pytest.mark.parametrize(("kind", "similarity"), [("sparse", "cosine"), ("late", "meanmaxsim")])
-def test_the_similarity_that_a_model_declares_is_used(
-    kind: str, similarity: str, minilm_folder: Path, tmp_path: Path
-) -> None:
+def test_the_declared_similarity_is_used(kind: str, similarity: str, minilm_folder: Path, tmp_path: Path) -> None:
     write = write_tiny_sparse_encoder if kind == "sparse" else write_tiny_late_encoder
     model = write(tmp_path / "model", minilm_folder, seed=3, similarity_fn_name=similarity)
     found = asked(kitchen(tmp_path, {kind: model}), kind, QUESTIONS)
@@ -71,9 +67,7 @@ def test_the_similarity_that_a_model_declares_is_used(
 
 
 @KINDS
-def test_an_index_with_other_bytes_is_made_again_from_what_is_kept(
-    kind: str, models: dict[str, Path], tmp_path: Path
-) -> None:
+def test_an_index_with_other_bytes_is_made_of_what_is_kept(kind: str, models: dict[str, Path], tmp_path: Path) -> None:
     experiment = kitchen(tmp_path, models)
     first = asked(experiment, kind, QUESTIONS)
     (folder,) = (experiment.workspace / kind).glob("[!.]*")
@@ -113,9 +107,7 @@ def test_models_of_another_kind_are_refused_by_their_files(
         )
 
 
-def test_a_refiner_orders_candidates_by_maxsim_and_shares_vectors_with_the_retriever(
-    late_model: Path, tmp_path: Path
-) -> None:
+def test_a_refiner_orders_by_maxsim_and_shares_vectors_with_the_retriever(late_model: Path, tmp_path: Path) -> None:
     options = {"kind": "late_rerank", "model": str(late_model), "device": "cpu", "batch_size": 2}
     bench = write_bench(tmp_path, options, documents=DOCUMENTS)
     units = bench.units([(name, 0, len(DOCUMENTS[name])) for name in ("c.txt", "f.txt", "d.txt", "b.txt", "a.txt")])

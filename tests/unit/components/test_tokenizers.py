@@ -57,9 +57,7 @@ def test_a_text_alone_has_no_special_tokens_and_no_texts_no_counts(tokenizer: To
     assert tokenizer.alone(["hub", "unbelievably", ""]) == [1, 5, 0]
 
 
-def test_the_fingerprint_follows_the_bytes_of_the_file(
-    tmp_path: Path, minilm_folder: Path, tokenizer: Tokenizer
-) -> None:
+def test_the_fingerprint_follows_the_file_s_bytes(tmp_path: Path, minilm_folder: Path, tokenizer: Tokenizer) -> None:
     copy = tmp_path / "copy.json"
     shutil.copy(minilm_folder / "tokenizer.json", copy)
     assert Tokenizer(copy).fingerprint == tokenizer.fingerprint

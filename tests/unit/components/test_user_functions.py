@@ -125,9 +125,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("files", "name", "message"), FAULTS.values(), ids=FAULTS)
-def test_a_function_that_cannot_be_imported_is_refused_with_what_is_missing(
-    files: dict[str, str], name: str, message: str, tmp_path: Path
-) -> None:
+def test_a_function_without_a_module_is_refused(files: dict[str, str], name: str, message: str, tmp_path: Path) -> None:
     write(tmp_path, files)
     with pytest.raises(ModelNotFoundError) as caught:
         import_object(FunctionReference(name, tmp_path))

@@ -81,9 +81,7 @@ wanderers = st.builds(
 @example(Wandering((0,) * 30 + (1, 2, 3, 4), 4, 0, 40), 2, 2, 0)  # several times wider
 @example(Wandering((0,) * 30 + (1, 2, 3, 4), 4, 1, 40), 2, 2, 0)
 @example(Wandering((0,) * 30 + (1, 2, 3, 4), 4, 2, 40), 3, 1, 4)
-def test_what_is_found_for_a_demand_is_the_same_in_any_company_of_the_same_width(
-    searcher: Wandering, units: int, more: int, candidates: int
-) -> None:
+def test_what_is_found_is_the_same_in_any_company(searcher: Wandering, units: int, more: int, candidates: int) -> None:
     alone = Depth(units=units)
     company = Depth(candidates, min(units + more, searcher.width(units)))
     if searcher.width(company.hits) != searcher.width(alone.hits):

@@ -99,9 +99,7 @@ WRONG: dict[str, list[tuple[dict[str, object], str]]] = {
 
 
 @pytest.mark.parametrize(("kind", "options", "fault"), [(kind, *row) for kind, rows in WRONG.items() for row in rows])
-def test_what_cannot_be_is_an_error_that_says_what_would_be_right(
-    kind: str, options: dict[str, object], fault: str
-) -> None:
+def test_what_cannot_be_is_an_error_with_what_would_be_right(kind: str, options: dict[str, object], fault: str) -> None:
     with pytest.raises(ConfigError) as caught:
         validate(KINDS[kind], {**NEEDED.get(kind, {}), **options}, ConfigError, lambda _, text: Fault(message=text))
     assert str(caught.value).startswith(fault)

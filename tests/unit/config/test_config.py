@@ -315,9 +315,7 @@ def test_an_override_is_read_as_yaml_and_lies_on_the_config(override: str, path:
     assert found == expected
 
 
-def test_the_path_of_an_override_is_relative_to_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_path_of_an_override_is_relative_to_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load(CONFIG)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -36,9 +36,7 @@ def test_a_schema_is_valid_json_schema_of_2020_12(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_the_shipped_schema_is_what_the_command_prints(
-    name: str, root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_shipped_schema_is_what_commands_print(name: str, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shipped = root / "schemas" / f"{name}.schema.json"
     printed = ragtrial(capsys, "schema", name)
     assert printed.code == 0

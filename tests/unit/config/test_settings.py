@@ -86,9 +86,7 @@ def test_every_combination_is_a_setting_and_what_an_axis_does_not_reach_is_one(t
         ("far", "retrievers.hybrid.top_k", False),
     ],
 )  # fmt: skip
-def test_an_axis_reaches_what_it_changes_and_all_that_is_made_of_it(
-    tmp_path: Path, entry: str, axis: str, *, reached: bool
-) -> None:
+def test_an_axis_reaches_all_that_it_changes(tmp_path: Path, entry: str, axis: str, *, reached: bool) -> None:
     entries = {**ENTRIES, "far": {"kind": "parent", "inputs": "hybrid", "top_k": 3}}
     config = experiment(tmp_path, retrievers=entries).config()
     assert setting_of(config, entry).is_reached(axis) is reached
@@ -236,9 +234,7 @@ def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
     ],
     ids=["unknown part", "circle", "names", "itself", "no setting", "unused part"],
 )
-def test_parts_that_do_not_fit_are_refused_with_their_place(
-    tmp_path: Path, entries: dict[str, Any], at: str, message: str
-) -> None:
+def test_parts_that_do_not_fit_are_refused(tmp_path: Path, entries: dict[str, Any], at: str, message: str) -> None:
     made = experiment(tmp_path, retrievers=entries)
     (first, *_) = fault_of(made)
     place, _, said = first.partition(": ")

@@ -209,8 +209,6 @@ other:
      (("list", 1, "two"), 4, 6), (("list", 1, "three"), 5, 6), (("base", "deep", "inner"), 7, 10),
      (("other",), 8, 1), (("other", "deep"), 7, 3)],
 )  # fmt: skip
-def test_every_value_is_placed_at_its_key_or_in_a_list_where_it_begins(
-    path: tuple[str | int, ...], line: int, column: int
-) -> None:
+def test_values_are_placed_at_their_keys_or_beginnings(path: tuple[str | int, ...], line: int, column: int) -> None:
     fault = read(PLACED).fault_at(path, "wrong")
     assert (fault.file, fault.line, fault.column, fault.message) == ("config.yaml", line, column, "wrong")

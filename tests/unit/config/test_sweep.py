@@ -67,9 +67,7 @@ def matrices(draw: st.DrawFn) -> dict[str, list[Any]]:
 
 
 @given(matrices(), st.data())
-def test_there_are_as_many_as_the_product_without_the_excluded_and_with_the_included(
-    matrix: dict[str, list[Any]], data: st.DataObject
-) -> None:
+def test_there_are_as_many_as_the_product_less_the_excluded(matrix: dict[str, list[Any]], data: st.DataObject) -> None:
     entry = {key: data.draw(st.sampled_from(matrix[key])) for key in data.draw(st.sets(st.sampled_from(list(matrix))))}
     more = [{"store.kind": name} for name in "abc"[: data.draw(st.integers(0, 3))]]
     sweep = sweep_of(matrix=matrix, include=more, exclude=[entry] if entry else [])
@@ -169,9 +167,7 @@ def config_with(section: str) -> str:
 
 
 @pytest.mark.parametrize(("section", "axes", "expected", "dropped"), KINDS.values(), ids=KINDS)
-def test_a_swept_kind_keeps_what_both_kinds_inherit_and_names_what_it_drops(
-    section: str, axes: str, expected: str, dropped: str
-) -> None:
+def test_a_swept_kind_keeps_what_kinds_share_and_says_so(section: str, axes: str, expected: str, dropped: str) -> None:
     content = written(f"matrix:\n  {axes.replace('], ', ']' + chr(10) + '  ')}", config_with(section))
     (combination,) = combined(read(content))
     path = next(key for key in combination.values if key.endswith(".kind")).split(".")[:-1]
@@ -197,9 +193,7 @@ APART = {
 
 
 @pytest.mark.parametrize(("section", "key", "kind", "unlike"), APART.values(), ids=APART)
-def test_a_swept_kind_with_another_meaning_of_an_option_is_an_error_where_it_stands(
-    section: str, key: str, kind: str, unlike: str
-) -> None:
+def test_a_swept_kind_with_another_meaning_of_options_is_placed(section: str, key: str, kind: str, unlike: str) -> None:
     content = written(f"matrix: {{{key}: [{kind}]}}", config_with(section))
     with pytest.raises(ConfigError) as caught:
         with_values(content, *combined(read(content)))

@@ -194,9 +194,7 @@ def test_a_header_names_the_columns_in_any_order(folder: Path, content: str) -> 
         ("query-id\tcorpus-id\tscore\tnote", "must be 4 fields, as the header has; found 3 fields"),
     ],
 )
-def test_a_header_that_does_not_name_the_columns_is_an_error_of_the_header(
-    folder: Path, header: str, message: str
-) -> None:
+def test_a_header_without_the_columns_is_an_error_of_the_header(folder: Path, header: str, message: str) -> None:
     with_qrels(folder, f"{header}\nq1\td1\t1\n")
     assert message in faults_of(folder)[0]
 
@@ -225,9 +223,7 @@ def test_an_empty_id_is_an_error(folder: Path, row: str) -> None:
         ("q1\td1\t1\nq1\td1\t1\nq1\td1\t2\n", None),
     ],
 )
-def test_equal_rows_are_one_and_two_grades_an_error_for_run_and_score_alike(
-    folder: Path, rows: str, repeated: int | None
-) -> None:
+def test_equal_rows_are_one_and_two_grades_always_an_error(folder: Path, rows: str, repeated: int | None) -> None:
     path = with_qrels(folder, rows) / "qrels" / "test.tsv"
     if repeated is None:
         for read in (lambda: beir_labels(folder, "test"), lambda: read_qrels(path)):

@@ -55,9 +55,7 @@ def faults_of(text: str) -> list[tuple[int, int, str]]:
         ('{"queries": [{"id": 1, "text": "x"}],\n "queries": [{"id": 2, "text": "y"}]}', [(2, 2, "queries")]),
     ],
 )
-def test_a_key_that_one_object_has_twice_is_named_where_it_is_repeated(
-    text: str, faults: list[tuple[int, int, str]]
-) -> None:
+def test_a_key_twice_in_one_object_is_named_where_it_is_again(text: str, faults: list[tuple[int, int, str]]) -> None:
     expected = [(line, column, f"duplicate key {key!r} in one object.") for line, column, key in faults]
     assert faults_of(text) == expected
 
@@ -70,9 +68,7 @@ def test_a_key_that_one_object_has_twice_is_named_where_it_is_repeated(
         ("Infinity", "Infinity", (1, 1)),
     ],
 )
-def test_numbers_that_json_does_not_have_are_refused_where_they_stand(
-    text: str, constant: str, place: tuple[int, int]
-) -> None:
+def test_numbers_that_json_lacks_are_refused_where_they_are(text: str, constant: str, place: tuple[int, int]) -> None:
     assert faults_of(text) == [(*place, f"is not JSON: {constant} is not JSON.")]
 
 

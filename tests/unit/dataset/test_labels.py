@@ -161,9 +161,7 @@ def test_another_name_has_no_other_spelling(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_holds_no_labels_is_refused_with_its_place(
-    tmp_path: Path, content: str | bytes, fault: str
-) -> None:
+def test_a_file_without_labels_is_refused_with_its_place(tmp_path: Path, content: str | bytes, fault: str) -> None:
     assert faults_of(tmp_path, content) == [fault]
 
 

@@ -122,9 +122,7 @@ def test_columns_of_different_lengths_are_no_chunks(tmp_path: Path) -> None:
         ("", None),
     ],
 )
-def test_a_path_names_the_document_with_the_longest_id_that_it_ends_in(
-    tmp_path: Path, path: str, document: str | None
-) -> None:
+def test_a_path_names_the_document_with_the_longest_end(tmp_path: Path, path: str, document: str | None) -> None:
     library = library_of(tmp_path, dict.fromkeys(("a.md", "sub/a.md", "\u00fcber.md", "設定.md"), "Text."))
     place = library.position_of_path(path)
     assert (None if place is None else library.ids[place]) == document

@@ -56,8 +56,6 @@ def found(folder: Path, unit: str = "document", text: str = ARGUMENT, title: str
         ({"text": "harms of homework"}, ["a1"]),
     ],
 )
-def test_the_documents_own_hit_is_dropped_where_it_is_the_question(
-    tmp_path: Path, options: dict[str, Any], documents: list[str]
-) -> None:
+def test_the_hit_that_is_the_question_is_dropped(tmp_path: Path, options: dict[str, Any], documents: list[str]) -> None:
     """The ranking is still as deep as top_k. An equal id alone is a coincidence, unless the config says otherwise."""
     assert found(tmp_path, **options) == documents

@@ -94,9 +94,7 @@ def test_a_passage_is_found_exactly_else_with_other_white_space_else_in_other_ca
 
 @pytest.mark.slow
 @given(st.lists(small_texts, min_size=1, max_size=4), st.data())
-def test_what_is_found_is_what_trying_every_piece_of_every_document_finds(
-    texts: list[str], data: st.DataObject
-) -> None:
+def test_what_is_found_is_what_trying_each_piece_of_each_document_finds(texts: list[str], data: st.DataObject) -> None:
     changes: list[Callable[[str], str]] = [
         str, str.upper, str.casefold, lambda text: "\n".join(text.split()), lambda text: f" {text}\t"
     ]  # fmt: skip
@@ -114,9 +112,7 @@ def test_what_is_found_is_what_trying_every_piece_of_every_document_finds(
 
 
 @given(document_texts, st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=6))
-def test_every_piece_of_a_text_of_many_scripts_is_found_where_it_was_cut(
-    text: str, cuts: list[tuple[int, int]]
-) -> None:
+def test_every_piece_of_a_text_in_many_scripts_is_found_where_cut(text: str, cuts: list[tuple[int, int]]) -> None:
     ends = [sorted(place % (len(text) + 1) for place in two) for two in cuts]
     found = all_of(
         ["other words", text, text[: len(text) // 2]], [PassageQuery(text[start:end]) for start, end in ends]

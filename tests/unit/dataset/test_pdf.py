@@ -75,9 +75,7 @@ def test_joining_normalised_pages_is_normalised_and_gives_each_page_back(pages: 
         ),
     ],
 )
-def test_a_page_has_the_words_that_a_reader_sees_and_stands_where_its_start_says(
-    tmp_path: Path, page: str, text: str
-) -> None:
+def test_a_page_has_the_words_that_a_reader_sees_from_its_start_on(tmp_path: Path, page: str, text: str) -> None:
     assert pages_of(read(tmp_path, "", page, "", page, "")) == ["", text, "", text, ""]
 
 
@@ -101,9 +99,7 @@ def test_a_page_has_the_words_that_a_reader_sees_and_stands_where_its_start_says
         ("word " * 61, ""),
     ],
 )
-def test_the_title_is_that_of_the_metadata_where_a_person_may_have_written_it(
-    tmp_path: Path, title: str, read_as: str
-) -> None:
+def test_the_title_is_that_of_the_metadata_if_a_person_wrote_it(tmp_path: Path, title: str, read_as: str) -> None:
     assert read(tmp_path, "text", title=title).title == read_as
 
 

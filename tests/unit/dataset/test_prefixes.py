@@ -64,9 +64,7 @@ def test_rows_of_another_chunking_are_ignored_where_no_chunk_may_be_meant(chunks
 
 
 @pytest.mark.parametrize("stray", OTHERS)
-def test_a_row_of_no_chunk_is_an_error_where_a_chunk_it_may_have_been_lacks_one(
-    chunks: Chunks, file: Path, stray: Row
-) -> None:
+def test_a_row_of_no_chunk_is_an_error_if_a_likely_chunk_lacks_one(chunks: Chunks, file: Path, stray: Row) -> None:
     first, _, last = rows_of(chunks)
     assert refused(chunks, file, [first, stray, last, {**stray, "chunk": "0a1b"}]) == [
         ":2: 2 of 4 rows are of chunks that setting 'dense' does not have, chunk 'of another chunking' first: the "

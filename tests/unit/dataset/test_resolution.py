@@ -330,9 +330,7 @@ def test_equal_labels_are_one_and_are_noticed(library: Library) -> None:
     assert [resolution.how for resolution in resolved.resolutions] == ["exact", "offsets"]
 
 
-def test_equal_warnings_are_one_and_the_least_like_place_says_how_it_was_found(
-    library: Library, tmp_path: Path
-) -> None:
+def test_equal_warnings_are_one_and_the_least_like_place_says_how_found(library: Library, tmp_path: Path) -> None:
     twice = (Judgment(FAQ),) * 2
     resolved = resolve(PromptQueries(tuple(Query(f"q{number}", "x", twice) for number in range(1_000))), library, "id")
     (warning,) = resolved.warnings

@@ -121,9 +121,7 @@ def test_the_fingerprint_follows_what_becomes_of_unreadable_files(tmp_path: Path
     assert corpus_fingerprint(rows, "skip") != corpus_fingerprint(rows, "stop")
 
 
-def test_the_fingerprint_follows_the_reader_of_pdfs_only_where_there_are_some(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_fingerprint_follows_the_reader_of_pdfs_if_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without = write_files(tmp_path / "without", {"a.txt": "x"})
     with_pdf = write_files(tmp_path / "with", {"a.txt": "x", "b.PDF": pdf(["x"])})
     before = corpus_fingerprint(without), corpus_fingerprint(with_pdf)
@@ -135,9 +133,7 @@ def test_the_fingerprint_follows_the_reader_of_pdfs_only_where_there_are_some(
 # Without the package.
 
 
-def test_pdfs_that_nothing_can_read_are_one_error_with_two_ways_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_pdfs_without_a_reader_are_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.chdir(tmp_path)
     small_experiment(tmp_path, documents={**DOCUMENTS, "a.pdf": pdf(["x"]), "b/c.PDF": pdf(["y"]), "d.txt": b"\xff"})
     monkeypatch.setitem(sys.modules, "pypdfium2", None)

@@ -24,9 +24,7 @@ def evaluated(spellings: str, graded: GradedRankings, no_relevant: NoRelevant = 
 @pytest.mark.parametrize(
     ("policy", "mean", "values"), [("skip", Mean(0.5, 1), [0.5, None, None]), ("zero", Mean(1 / 6, 3), [0.5, 0.0, 0.0])]
 )
-def test_a_query_without_relevant_documents_is_left_out_or_counts_as_zero(
-    policy: Any, mean: Mean, values: list[float | None]
-) -> None:
+def test_a_query_without_relevant_documents_is_out_or_zero(policy: Any, mean: Mean, values: list[float | None]) -> None:
     graded = scenario(("a x", "a"), ("a x", {}), ("a x", {"a": 0, "x": -1})).graded()
     evaluation = evaluated("precision@2", graded, policy)["precision@2"]
     assert (evaluation.mean.mean, evaluation.mean.n) == pytest.approx((mean.mean, mean.n), rel=1e-15)

@@ -148,9 +148,7 @@ def test_an_alternative_no_better_than_its_group_never_lowers_a_score(
 
 
 @given(rankings, st.lists(st.tuples(documents, st.integers(-1, 3)), max_size=6), st.integers(1, 7))
-def test_groups_of_one_document_each_are_the_same_as_none(
-    ranking: Sequence[str], labels: Sequence[tuple[str, int]], k: int
-) -> None:
+def test_groups_of_one_document_are_as_none(ranking: Sequence[str], labels: Sequence[tuple[str, int]], k: int) -> None:
     without: list[Label] = [(doc, value_, None) for doc, value_ in labels]
     named: list[Label] = [(doc, value_, f"of {doc}") for doc, value_ in labels]
     assert graded(ranking, named).judgments.groups is None

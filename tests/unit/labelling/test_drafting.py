@@ -70,9 +70,7 @@ def passage(search: PassageSearch, text: str) -> SourcePassage:
         ("> **Question**: How long?\n> **Answer**: thirty days", "How long?", "thirty days"),
     ],
 )  # fmt: skip
-def test_a_reply_names_its_question_and_its_answer_or_is_none(
-    reply: str, question: str | None, answer: str | None
-) -> None:
+def test_a_reply_names_question_and_answer_or_is_none(reply: str, question: str | None, answer: str | None) -> None:
     assert draft_in(reply, ASKED) == (None if question is None else (question, answer))
 
 

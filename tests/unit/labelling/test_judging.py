@@ -115,9 +115,7 @@ def test_a_server_that_breaks_for_good_leaves_what_it_answered(report: Path, cap
     assert len(double.asked) - before == len(rows) - 9
 
 
-def test_keys_are_sent_and_are_in_no_file_and_no_line(
-    report: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_are_sent_and_in_no_file_or_line(report: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_KEY", KEY)
     with EndpointDouble(default=GRADING) as double:
         ended = judge(capsys, report, double.url, "--api-key", "${JUDGE_KEY}", "-v")

@@ -139,9 +139,7 @@ def test_what_the_labels_judge_already_is_not_written_but_compared(session: Sess
     assert {json.loads(row)["who"] for row in rows} == {"ada"}
 
 
-def test_labels_that_became_invalid_are_not_written_to_and_the_answers_are_kept(
-    session: Session, tmp_path: Path
-) -> None:
+def test_labels_that_became_invalid_are_not_written_and_answers_are_kept(session: Session, tmp_path: Path) -> None:
     session.skip()
     session.grade(3)
     sound = labels_of(tmp_path)
@@ -238,9 +236,7 @@ def test_an_answer_of_which_half_was_written_was_not_given(session: Session, tmp
         ('{"written": [1, 7]}', "has an item that is not among the 6."),
     ],
 )
-def test_a_journal_that_cannot_be_is_refused_with_its_line(
-    session: Session, tmp_path: Path, line: str, told: str
-) -> None:
+def test_a_journal_that_cannot_be_names_its_line(session: Session, tmp_path: Path, line: str, told: str) -> None:
     session.grade(1)
     session.close()
     first = session.answers.file.read_text().splitlines()[0]
@@ -278,9 +274,7 @@ QUOTED = {"queries": [{"id": "q1", "text": "thirty days to return an item",
 
 
 @pytest.mark.parametrize(("unit", "judged"), [("span", [1, 2]), ("document", [0, 1, 2, 3])])
-def test_quotes_judge_what_they_overlap_and_where_documents_are_scored_all_of_it(
-    tmp_path: Path, unit: str, judged: list[int]
-) -> None:
+def test_quotes_judge_what_they_overlap_or_all_of_a_document(tmp_path: Path, unit: str, judged: list[int]) -> None:
     text = "# Returns\n\nReturn any item within thirty days.\n"
     small_experiment(tmp_path, config=CONFIG.replace("latency", f"evaluators: {{unit: {unit}}}\nlatency"))
     cuts = [(0, 18), (11, 30), (30, 36), (36, 46)]  # the quote is 18 to 33

@@ -365,9 +365,7 @@ ROWS: dict[str, tuple[Any, list[dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("content", "expected"), ROWS.values(), ids=ROWS)
-def test_a_row_has_an_answer_in_its_first_column_of_passages_or_a_document(
-    convert: Conversions, content: Any, expected: list[dict[str, Any]]
-) -> None:
+def test_a_row_has_one_answer_or_a_document(convert: Conversions, content: Any, expected: list[dict[str, Any]]) -> None:
     assert convert.rows(content) == expected
 
 

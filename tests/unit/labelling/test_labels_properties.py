@@ -80,9 +80,7 @@ def test_each_file_is_right_before_anything_is_changed(good: Any, library: Libra
 
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_changed_file_is_refused_or_gives_labels_that_resolve(
-    data: st.DataObject, library: Library, tmp_path: Path
-) -> None:
+def test_a_changed_file_is_refused_or_its_labels_resolve(data: st.DataObject, library: Library, tmp_path: Path) -> None:
     value = data.draw(st.sampled_from(GOOD))
     for _ in range(data.draw(st.integers(1, 2))):
         value = changed(value, data.draw(st.sampled_from(list(places(value)))), data.draw(st.sampled_from(BAD)))

@@ -218,9 +218,7 @@ def test_without_a_config_the_file_of_the_labels_must_be_named(kitchen: Path, ca
     assert json.loads(Path("worklist.json").read_text())["labels"] == "mine.json"
 
 
-def test_the_experiment_of_the_folder_is_the_config_if_the_report_was_run_with_its_text(
-    kitchen: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_the_config_is_the_folder_s_own(kitchen: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     folder = kitchen / "experiment-report"
     shutil.move(kitchen / "report", folder / "report")
     monkeypatch.chdir(folder)
@@ -249,9 +247,7 @@ def test_where_all_is_judged_nothing_is_written(tmp_path: Path, capsys: Capture)
 
 
 @pytest.mark.parametrize("metric", ["precision@2", "rr"])
-def test_settings_that_rank_alike_are_told_and_one_can_be_pooled_alone(
-    tmp_path: Path, capsys: Capture, metric: str
-) -> None:
+def test_settings_that_rank_alike_are_told_and_one_is_enough(tmp_path: Path, capsys: Capture, metric: str) -> None:
     """Below the cutoff they may differ."""
     below = " n" if metric == "precision@2" else ""
     runs = {"a": {"q1": "x r" + below, "q2": "r"}, "b": {"q1": "x r", "q2": "r"}}

@@ -134,9 +134,7 @@ def test_a_worklist_that_contradicts_itself_is_refused(tmp_path: Path, changes: 
         ({"doc": "returns.md"}, {"by_content": True}, False),
     ],
 )
-def test_a_judgment_is_of_an_item_whose_passage_it_means(
-    label: dict[str, Any], asked: dict[str, bool], *, judges: bool
-) -> None:
+def test_a_judgment_is_of_the_item_it_means(label: dict[str, Any], asked: dict[str, bool], *, judges: bool) -> None:
     """The item is characters 10 to 30 of returns.md."""
     item = TextToGrade(**{**ITEM, "start": 10, "end": 30, "text": "Within thirty days. "})
     assert speaks_of(Judgment(**label), item, **{"by_content": False, "by_document": False, **asked}) is judges

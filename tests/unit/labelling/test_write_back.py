@@ -186,9 +186,7 @@ CONFLICTS: dict[str, tuple[str, Change]] = {
 
 
 @pytest.mark.parametrize("case", CONFLICTS)
-def test_a_query_that_somebody_else_edited_meanwhile_is_a_conflict_and_is_not_overwritten(
-    file: Path, case: str
-) -> None:
+def test_a_query_that_somebody_else_edited_meanwhile_is_a_conflict_and_kept(file: Path, case: str) -> None:
     theirs, change = CONFLICTS[case]
     base = LabelsText.read(file)
     file.write_text(theirs, encoding="utf-8")
@@ -209,9 +207,7 @@ def test_a_query_that_somebody_else_edited_meanwhile_is_a_conflict_and_is_not_ov
         ([NewQuery("q9", "  ")], "text: it is empty"),
     ],
 )
-def test_labels_that_would_be_invalid_are_refused_before_anything_is_written(
-    file: Path, changes: list[Change], told: str
-) -> None:
+def test_labels_that_would_be_invalid_are_refused_unwritten(file: Path, changes: list[Change], told: str) -> None:
     with pytest.raises(LabelsError, match=told):
         written(file, *changes)
     assert file.read_text(encoding="utf-8") == LABELS
@@ -258,9 +254,7 @@ def test_a_search_whose_query_somebody_else_judged_meanwhile_says_so_and_what_to
 
 
 @pytest.mark.parametrize("grades", [(2, 0), (0, 2), (2, 2), (1, 2)])
-def test_the_label_of_a_whole_document_gets_the_highest_grade_that_its_passages_are_given(
-    grades: tuple[int, int],
-) -> None:
+def test_the_label_of_a_whole_document_gets_the_highest_grade_of_its_passages(grades: tuple[int, int]) -> None:
     made = [Grade("q", "a.md", grade, quote) for grade, quote in zip(grades, ("One.", "Two."), strict=True)]
     changed = list(beside([Judgment("a.md", 1)], made, "quote"))
     assert {one.relevance for one in changed if one.quote is None} == {2}

@@ -58,9 +58,7 @@ ADVICE = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact.
         (0.1, [0.5], f"-0.1000 against exact search over the same vectors, which is more than 0.005. {ADVICE}"),
     ],
 )
-def test_a_loss_is_said_when_it_is_more_than_the_standard_error_or_than_it_may_ever_be(
-    lost: float | None, values: list[float], told: str | None
-) -> None:
+def test_a_loss_above_its_error_or_limit_is_told(lost: float | None, values: list[float], told: str | None) -> None:
     expected = {} if told is None else {"index-loss": f"dense: the index moves ndcg@10 by {told}"}
     assert said(part(lost), values) == expected
 

@@ -185,9 +185,7 @@ def test_as_many_rankings_are_planned_as_a_run_makes(tmp_path: Path) -> None:
     assert len([stage for stage in stages(experiment) if stage[0] == "rankings"]) == len(planned)
 
 
-def test_texts_that_the_cache_has_are_not_to_do_and_a_text_that_two_stages_need_is_embedded_once(
-    finished: Experiment, tmp_path: Path
-) -> None:
+def test_cached_texts_are_not_to_do_and_a_text_of_two_stages_once(finished: Experiment, tmp_path: Path) -> None:
     (known,) = (node for node in plan_of(finished).stages if node.kind == "embeddings")
     assert (known.amount.count, known.amount.to_do, known.amount.is_estimate) == (16, 0, False)
     experiment = Experiment(shutil.copytree(finished.folder, tmp_path / "copy"))
@@ -200,9 +198,7 @@ def test_texts_that_the_cache_has_are_not_to_do_and_a_text_that_two_stages_need_
     assert (first.amount.to_do, second.amount.is_estimate) == (16, True)
 
 
-def test_the_command_prints_a_line_for_each_piece_of_work_within_80_columns(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_prints_a_line_a_piece_of_work(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(experiment, "chunker.size=120")
     lines = plan_lines(plan, 80)
     assert max(map(len, lines)) <= 80
@@ -222,9 +218,7 @@ def test_the_command_prints_a_line_for_each_piece_of_work_within_80_columns(
         (("chunker={kind: document}",), 3),
     ],
 )
-def test_chunks_are_estimated_from_the_bytes_of_the_documents(
-    finished: Experiment, overrides: tuple[str, ...], expected: int
-) -> None:
+def test_chunks_are_estimated_from_bytes(finished: Experiment, overrides: tuple[str, ...], expected: int) -> None:
     setting = settings_of(finished.config(*overrides))[0][0]
     assert estimated_chunks(setting, np.array([0, 30, 100, 300])) == expected
 

@@ -81,9 +81,7 @@ def test_what_embeds_nothing_anew_changes_no_cost(
     assert len(experiment.embedded()) == embedded
 
 
-def test_a_new_document_adds_its_own_cost_and_takes_it_away_again(
-    finished: tuple[Experiment, float], tmp_path: Path
-) -> None:
+def test_a_new_document_adds_its_cost_and_takes_it_away(finished: tuple[Experiment, float], tmp_path: Path) -> None:
     experiment, before = Experiment(shutil.copytree(finished[0].folder, tmp_path / "copy")), finished[1]
     page = experiment.folder / "documents" / "new.txt"
     page.write_text(SHORT)

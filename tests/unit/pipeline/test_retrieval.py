@@ -103,9 +103,7 @@ def searches(draw: st.DrawFn) -> tuple[list[int], dict[str, list[int]], int]:
 
 
 @given(searches())
-def test_documents_are_those_of_the_whole_ranking_collapsed_and_then_cut(
-    search: tuple[list[int], dict[str, list[int]], int],
-) -> None:
+def test_documents_are_those_collapsed_and_then_cut(search: tuple[list[int], dict[str, list[int]], int]) -> None:
     owners, rankings, top_k = search
     found = asked(Searcher(rankings, owners), list(rankings), top_k)
     for index, chunks in enumerate(rankings.values()):

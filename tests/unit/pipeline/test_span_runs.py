@@ -165,9 +165,7 @@ def test_given_chunks_that_no_document_has_are_refused(config: Path, start: int,
     )
 
 
-def test_rankings_of_chunks_are_scored_and_written_as_documents_only_when_that_is_asked_for(
-    config: Path, report: dict[str, Any], capsys: Capture
-) -> None:
+def test_chunks_are_written_as_documents_only_when_asked(config: Path, report: dict[str, Any], capsys: Capture) -> None:
     refused = "run 'words' is of a report of passages in chunks (unit: span), and what is scored and written here are"
     for command in (("score", "prompt_queries.json", "latest"), ("export", "latest", "out.run", "--run", "words")):
         outcome = ragtrial(capsys, *command)
@@ -230,9 +228,7 @@ def test_a_budget_that_rankings_do_not_fill_is_said(budgeted: Callable[..., Outc
     ]
 
 
-def test_rankings_that_end_before_the_budget_because_nothing_more_is_found_are_not_told(
-    budgeted: Callable[..., Outcome],
-) -> None:
+def test_rankings_that_end_because_nothing_more_is_found_are_not_told(budgeted: Callable[..., Outcome]) -> None:
     deep = budgeted(10_000, "--set", "retrievers.words.top_k=50", "--set", "retrievers.whole.top_k=50")
     report = json.loads(Path(deep.json["report"]).read_text())
     assert [one["budget"]["queries_not_full"] for one in report["settings"]] == [0, 0]

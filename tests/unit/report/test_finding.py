@@ -19,8 +19,6 @@ def test_latest_is_read_from_its_file_wherever_that_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("value", "hidden"), [("abcdef", True), ("abcde", False)])
-def test_secrets_of_six_characters_and_more_are_put_back(
-    monkeypatch: pytest.MonkeyPatch, value: str, hidden: bool
-) -> None:
+def test_secrets_of_six_characters_on_are_put_back(monkeypatch: pytest.MonkeyPatch, value: str, hidden: bool) -> None:
     monkeypatch.setenv("SEARCH_TOKEN", value)
     assert without_secrets(f"said {value}!") == ("said ${SEARCH_TOKEN}!" if hidden else f"said {value}!")

@@ -167,9 +167,7 @@ def report(written: Written) -> Report:
     return load_report(written.folder)
 
 
-def test_a_failure_while_writing_leaves_the_report_before_it_and_its_place_as_the_latest(
-    report: Report, tmp_path: Path
-) -> None:
+def test_a_failure_while_writing_leaves_the_report_before_it_the_latest(report: Report, tmp_path: Path) -> None:
     folder = write_report(report, tmp_path, {"small": [{"query": "rye"}]}, [], "experiment: kitchen\n").folder
     later = report.model_copy(update={"run_id": "20990101T000000Z-000000"})
     with pytest.raises(ValueError, match="Unable to serialize unknown type"):
@@ -203,9 +201,7 @@ def test_a_report_of_a_newer_version_is_refused(written: Written, tmp_path: Path
 SECRET = "tell-no-one-c0ffee"
 
 
-def test_a_secret_from_the_environment_is_nowhere_in_the_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_of_the_environment_is_nowhere_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KITCHEN_KEY", SECRET)
     monkeypatch.setenv("KITCHEN_FOLDER", SECRET)
     own = {"kind": "custom", "function": "embedding:embed", "version": "2-${KITCHEN_KEY}"}

@@ -145,9 +145,7 @@ def test_nothing_is_embedded_or_retrieved_and_no_document_is_read_where_labels_h
     assert not made.workspace.exists()
 
 
-def test_without_the_documents_labels_with_passages_are_refused_and_it_is_said_what_can_be_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_documents_labels_with_passages_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trial = tmp_path / "far" / "away" / "trial"
     made = write_experiment(trial)
     parent = run_experiment(made.config())
@@ -255,9 +253,7 @@ def test_what_would_need_another_run_is_refused(tmp_path: Path, override: str) -
     )
 
 
-def test_the_new_report_names_its_parent_keeps_its_costs_and_stands_beside_it(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_new_report_names_its_parent(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     made = write_experiment(tmp_path, latency=True)
     parent = run_experiment(made.config())
     monkeypatch.chdir(tmp_path)

@@ -18,9 +18,7 @@ from ragtrial.search.search_result import SearchResult, WinnerPart, sentences_of
         (None, "no worse", "Next: keep the config as it is, or take the winner if it is cheaper."),
     ],
 )
-def test_questions_are_asked_for_only_if_a_person_could_label_them(
-    settling: int | None, verdict: Verdict, step: str
-) -> None:
+def test_no_more_questions_than_people_label_are_asked_for(settling: int | None, verdict: Verdict, step: str) -> None:
     result = SearchResult(
         method="random", seed=0, metric="ndcg@10", settings=4, possible=None, refused=[], ended="", searched=59,
         held_out=0, baseline="base", winner=WinnerPart(setting="new", searched=0.61, expected=None, optimism=None),

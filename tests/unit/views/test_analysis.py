@@ -52,9 +52,7 @@ def test_each_part_is_there_where_it_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("baseline", "pair"), [(None, ("high", "middle")), ("low", ("low", "high"))])
-def test_queries_are_those_of_the_settings_of_the_first_row(
-    tmp_path: Path, baseline: str | None, pair: tuple[str, str]
-) -> None:
+def test_queries_are_of_the_settings_of_row_one(tmp_path: Path, baseline: str | None, pair: tuple[str, str]) -> None:
     made = analyse(ranked(tmp_path), ComparisonOptions(baseline, procedure=AIM.procedure), queries=True)
     queries = QUERIES.of(made)
     assert queries is not None
@@ -85,8 +83,6 @@ def test_no_winner_is_looked_for_where_reports_are_compared_name_by_name() -> No
     assert SELECTION.of(made("before:dense")) is not None
 
 
-def test_the_option_lifts_the_limit_on_comparisons_whose_unjudged_hits_are_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_option_lifts_the_limit_on_unjudged_hits_that_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(details, "MOST_QUERIES", 1)
     assert [len(UNJUDGED.of(analyse(contest(), AIM, unjudged=asked)) or ()) for asked in (False, True)] == [1, 2]

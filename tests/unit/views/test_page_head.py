@@ -73,9 +73,7 @@ def test_each_of_several_reports_is_named(report: Report, tmp_path: Path) -> Non
     assert "Run 20200102T030405Z-abcdef" in text
 
 
-def test_under_unit_span_the_scores_within_the_budget_are_beside_those_at_k(
-    tmp_path: Path, minilm_folder: Path
-) -> None:
+def test_under_unit_span_scores_within_the_budget_are_beside_those_at_k(tmp_path: Path, minilm_folder: Path) -> None:
     quoted = [
         {**one, "relevant_docs": [{**label, "quote": DOCUMENTS[label["doc"]][:30]} for label in one["relevant_docs"]]}
         for one in QUERIES
@@ -156,9 +154,7 @@ def test_a_snippet_of_markdown_has_no_signs_of_it(text: str, shown: str) -> None
     assert _snippet(text, "a.txt", 150) == " ".join(text.split())
 
 
-def test_of_very_many_queries_the_page_shows_a_random_sample_and_says_so(
-    report: Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_many_queries_the_page_shows_a_random_sample(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     contest = input_of([str(report.folder)])
     whole = page(contest, options_of(contest)).decode()
     assert "A random sample" not in whole

@@ -99,9 +99,7 @@ def drawn(name: str, contest: ComparisonInput, analysis: Analysis) -> Drawn:
 
 
 @pytest.mark.slow
-def test_differences_stand_where_the_comparison_says_with_their_intervals_and_verdicts(
-    contest: ComparisonInput, analysis: Analysis
-) -> None:
+def test_differences_are_drawn_with_intervals_and_verdicts(contest: ComparisonInput, analysis: Analysis) -> None:
     svg = drawn("differences", contest, analysis)
     slope, intercept = svg.values("x")
     best = max(contest.settings, key=lambda one: one.part.scores["ndcg@3"].mean or 0.0).name
