@@ -38,6 +38,7 @@ FILES: dict[str, tuple[str, Any]] = {
      'question,references,corpus_id\n?,"[{""content"": ""' + TWICE + '"", ""start_index"": 17}]",reset\n'),
     "goldens.json": ("deepeval", [{"input": "?", "expected_output": "x", "context": [WHITE], "source_file": None}]),
     "items.json": ("langfuse", [{"id": "a", "input": "?", "expectedOutput": "x", "metadata": {"quote": RED}}]),
+    "examples.jsonl": ("langsmith", lines([{"inputs": {"question": "?"}, "outputs": {"answer": "x", "quote": RED}}])),
     "qa.parquet": ("autorag",
      lines([{"qid": "a", "query": "?", "retrieval_gt": [["faq.txt"]], "generation_gt": ["x"]}])),
     "longmemeval_s.json": ("longmemeval",

@@ -219,7 +219,8 @@ def _row_documents(corpus: Path, faults: list[Fault]) -> Iterator[Document]:
         if not name.strip() or not isinstance(text, str) or not isinstance(title, str):
             rights = {"_id": bool(name.strip()), "text": isinstance(text, str), "title": isinstance(title, str)}
             wrong = " and ".join(key for key, is_right in rights.items() if not is_right)
-            message = f"{wrong} must be a text; found keys: {', '.join(row)}."
+            keys = (f"{key} (null)" if value is None else key for key, value in row.items())
+            message = f"{wrong} must be a text; found keys: {', '.join(keys)}."
         elif not is_unicode(name):
             message = f"document id {name!r} has half of a surrogate pair."
         elif name in seen:

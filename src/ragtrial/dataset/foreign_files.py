@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from ragtrial.dataset.documents import json_rows
 from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.json_places import fault_in, json_value
+from ragtrial.dataset.qrels_text import SEPARATOR_LINE
 from ragtrial.dataset.texts import decoded, is_western, read_bytes
 from ragtrial.errors import Fault, InputError, listed
 from ragtrial.options import FieldPath, dotted, shown, validate
@@ -30,9 +31,32 @@ M = TypeVar("M", bound=BaseModel)
 _LOOKED_AT = 20  # rows
 _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
-_SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
+_CLEARED = re.compile(r"(?:[ \t,;]*(?:\r\n|\r|\n))*")
+"""Rows that were cleared in a spreadsheet, above the header."""
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e", "\u1367")
+"""The marks that end a question in Latin, Chinese and Japanese, Arabic, Greek, Armenian and Ethiopic."""
 _NO_DELIMITER = "\x1f"
 _LONGEST_CELL = 2**31 - 1
+
+
+def key_of(name: object) -> str:
+    """A name of a key or a column in small letters, with underscores between words."""
+    return re.sub(r"[\s-]+", "_", str(name).strip().lower())
+
+
+def is_spreadsheet(name: str, content: bytes = b"") -> bool:
+    """True for a file of a spreadsheet program, by the end of its name or by what it packs."""
+    is_packed = content.startswith(b"PK\x03\x04") and (b"xl/" in content or b"opendocument.spreadsheet" in content)
+    return name.lower().endswith(_SPREADSHEETS) or is_packed
+
+
+def spreadsheet_fault(file: str, header: str) -> Fault:
+    """The fault of a spreadsheet, with the way out; ``header`` is an example of the first line."""
+    message = (
+        f"is a spreadsheet; save it as CSV, with a header such as {header}: in Excel by File > Save As > "
+        "CSV UTF-8, in Google Sheets by File > Download, in LibreOffice by File > Save As > Text CSV."
+    )
+    return Fault(file, message=message)
 
 
 def cell_value(cell: object) -> object:
@@ -57,7 +81,7 @@ class Foreign(BaseModel):
 
 @dataclass
 class Content:
-    """The content of a file: one JSON value, or rows with the ``lines`` on which they begin.
+    """The content of a file: one JSON value, or the value ``under`` a key, or rows with ``lines`` on which they begin.
 
     ``prompt`` is that of the labels, if they have one. ``unused`` are the columns that nothing is read from. Faults are
     collected with their places, and raised together by ``check`` as an ``error``.
@@ -68,6 +92,7 @@ class Content:
     error: type[InputError]
     text: str = ""
     lines: Sequence[int] = ()
+    under: FieldPath = ()
     form: Literal["JSON", "CSV", "Parquet"] = "JSON"
     prompt: str | None = None
     unused: dict[str, None] = field(default_factory=dict)
@@ -84,13 +109,20 @@ class Content:
 
     @property
     def keys(self) -> set[str]:
-        """The keys of the first rows, in small letters, by which rows are recognised."""
-        return {str(key).strip().lower() for row in self.rows[:_LOOKED_AT] if isinstance(row, Mapping) for key in row}
+        """The keys of the first rows as ``key_of`` spells them, by which rows are recognised."""
+        return {key_of(key) for row in self.rows[:_LOOKED_AT] if isinstance(row, Mapping) for key in row}
 
     def read(self, model: type[M], value: object, where: FieldPath = ()) -> M | None:
         """The value as a ``model``; None, and all its faults noted, if it is not one."""
+
+        def placed(path: FieldPath, message: str) -> Fault:
+            keys = value if isinstance(value, Mapping) and not self.is_csv else {}
+            if path and keys.get(path[0], "") is None:
+                message = message.replace("is missing", "is null", 1)
+            return self.fault_at((*where, *path), message)
+
         try:
-            return validate(model, value, self.error, lambda path, message: self.fault_at((*where, *path), message))
+            return validate(model, value, self.error, placed)
         except self.error as error:
             self.faults += error.faults
             return None
@@ -116,7 +148,15 @@ class Content:
         """The name of a value, ``queries[3].text``; rows with their own lines are not numbered."""
         if self.lines and where:
             return dotted(where[1:]) or "the row"
-        return dotted(where) or "the file"
+        return dotted((*self.under, *where)) or "the file"
+
+    @property
+    def within(self) -> Content | None:
+        """The rows under the only key of an object that has a list of rows."""
+        members = self.value.items() if isinstance(self.value, Mapping) else ()
+        lists = [(str(key), rows) for key, rows in members if isinstance(rows, list) and rows]
+        tables = [(key, rows) for key, rows in lists if all(isinstance(row, Mapping) for row in rows)]
+        return replace(self, value=tables[0][1], under=(tables[0][0],), faults=[]) if len(tables) == 1 else None
 
     @cached_property
     def _in_text(self) -> Callable[[FieldPath, str], Fault]:
@@ -125,7 +165,7 @@ class Content:
     def fault_at(self, where: FieldPath, message: str) -> Fault:
         """``message`` with the line and the column of the value."""
         if not self.lines:
-            return self._in_text(where, message)
+            return self._in_text((*self.under, *where), message)
         position = where[0] if where else 0
         return Fault(self.file, self.lines[position] if isinstance(position, int) else 0, 0, message)
 
@@ -153,13 +193,9 @@ def read_content(
     ``header`` is an example for the message about a spreadsheet. Names of columns of CSV become small letters, unless
     ``keeps_case``. Raises ``error`` for a file that is missing, empty, not UTF-8 or not JSON.
     """
-    if path.suffix.lower() in _SPREADSHEETS:
-        message = (
-            f"is a spreadsheet; save it as CSV, with a header such as {header}: in Excel by File > Save As > "
-            "CSV UTF-8, in Google Sheets by File > Download, in LibreOffice by File > Save As > Text CSV."
-        )
-        raise error(Fault(str(path), message=message))
-    content = read_bytes(path, error)
+    content = b"" if is_spreadsheet(path.name) else read_bytes(path, error)
+    if is_spreadsheet(path.name, content):
+        raise error(spreadsheet_fault(str(path), header))
     if content.startswith(b"PAR1"):
         return _parquet(path, content, error)
     try:
@@ -206,20 +242,29 @@ def _is_lines(text: str) -> bool:
     return False
 
 
+def _are_questions(first: str, others: Sequence[str]) -> bool:
+    """True if the first line is a question instead of a header, as most of the others are: then each line is one."""
+    lines = [line.rstrip().endswith(_QUESTION_MARKS) for line in (first, *others) if line.strip()]
+    return 2 * sum(lines) > len(lines) and lines[0]
+
+
 def _csv(path: Path, text: str, error: type[InputError], *, keeps_case: bool) -> Content:
     """The rows of CSV with commas, semicolons or tabs; Excel may name the sign in a first line, ``sep=;``."""
-    given = _SEPARATOR_LINE.match(text)
-    start = given.end() if given else len(text) - len(text.lstrip())
-    header = text[start:].partition("\n")[0]
+    given = SEPARATOR_LINE.match(text)
+    start = _CLEARED.match(text, given.end() if given else 0).end()  # type: ignore[union-attr]
+    header, *below = text[start:].splitlines() or [""]
     usual = max(_DELIMITERS, key=header.count)
-    delimiter = given[1] if given else usual if usual in header else _NO_DELIMITER
+    has_header = not _are_questions(header, below)
+    delimiter = given[1] if given else usual if usual in header and has_header else _NO_DELIMITER
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if has_header else csv.QUOTE_NONE
     limit = csv.field_size_limit(_LONGEST_CELL)
     rows: list[object] = []
     lines: list[int] = []
     faults: list[Fault] = []
     try:
-        reader = csv.reader(io.StringIO(text[start:], newline=""), delimiter=delimiter, strict=True)
-        names = [name.strip() if keeps_case else name.strip().lower() for name in next(reader)]
+        reader = csv.reader(io.StringIO(text[start:], newline=""), delimiter=delimiter, quoting=quoting, strict=True)
+        header_cells = next(reader) if has_header else ["question"]
+        names = [name.strip() if keeps_case else key_of(name) for name in header_cells]
         first_line = text.count("\n", 0, start) + 1
         if twice := listed(f"{name!r}" for name, count in Counter(filter(None, names)).items() if count > 1):
             message = f"has more than one column {twice}; which one counts is not known."

@@ -144,8 +144,9 @@ def _declared_encoding(content: bytes, declared: str, file: Path | str, error: t
 def is_western(content: bytes) -> bool:
     """True if bytes that are not UTF-8 seem to be CP1252, the encoding of Windows for Western European languages.
 
-    Two of three letters are ASCII, and no letter is next to a sign within a word. Letters that are rare in CP1252 and
-    have frequent counterparts in other encodings (Turkish, Czech, Polish) are evidence against it.
+    Two of three letters are ASCII, no letter is next to a sign within a word, and no word of three letters has only
+    others. Letters that are rare in CP1252 and have frequent counterparts in other encodings (Turkish, Czech, Polish)
+    are evidence against it.
     """
     try:
         text = content.decode("cp1252")
@@ -153,7 +154,7 @@ def is_western(content: bytes) -> bool:
         return False
     letters = sum(map(str.isalpha, text))
     beyond = re.findall(r"[^\W\d_\x00-\x7f]", text)
-    within = re.search(r"[^\W\d_][¡-©«-´¶-¹»-¿][^\W\d_]", text)
+    within = re.search(r"[^\W\d_][¡-©«-´¶-¹»-¿][^\W\d_]|(?<!\w)[^\W\d_\x00-\x7f]{3,}(?!\w)", text)
     return 3 * len(beyond) <= letters and not within and not set(beyond) & set("ŠšŽžÐðÞþÝý")
 
 

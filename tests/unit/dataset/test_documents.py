@@ -171,7 +171,7 @@ def test_ids_that_stand_twice_are_refused_with_both_lines(tmp_path: Path) -> Non
             ":2",
             "_id and text and title must be a text; found keys: _id, text, title.",
         ),
-        (b'{"_id": null, "text": "a"}', ":2", "_id must be a text; found keys: _id, text."),
+        (b'{"_id": null, "text": "a"}', ":2", "_id must be a text; found keys: _id (null), text."),
         (b'{"_id": "\\ud800", "text": "a"}', ":2", "document id '\\ud800' has half of a surrogate pair."),
         (b"[" * 100_000, ":2", "has a number too long, or is nested too deeply, to be read."),
         (b'{"_id": 1' + b"0" * 5000 + b"}", ":2", "has a number too long, or is nested too deeply, to be read."),

@@ -12,6 +12,8 @@ from haystack.evaluation import EvaluationRunResult
 
 from foreign_labels import BOTH, DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, Conversions, label, lines
 from ragtrial.dataset.labels import load_prompt_queries
+from ragtrial.errors import LabelsError
+from ragtrial.labelling.importers.base import read_labels
 from ragtrial.records import Question
 
 AFTER_TITLE = RESET.index("##")
@@ -401,6 +403,23 @@ SHEETS: dict[str, tuple[bytes, list[tuple[str, list[str]]]]] = {
     "a list in a cell": (b'question,answer\nred?,"[""%b"", ""%c""]"\n', [("red?", [RED, SIX])]),
     "answers in numbered columns": (b"question,answer,answer 2,answer_3\nred?,%b,%c,\n", [("red?", [RED, SIX])]),
     "a question in two rows, of a cluster": (b"question,answer,cluster\nred?,%b,7\nred?,%c,\n", [("red?", [RED, SIX])]),
+    "rows that were cleared above the header": (b",\n,,\n\nquestion,answer\nred?,%b\n", [("red?", [RED])]),
+    "an index of pandas, with tabs": (b"\tquestion\tanswer\n0\tred?\t%b\n", [("red?", [RED])]),
+    "Notion": (b'\xef\xbb\xbfName,Question,Ground Truth,Created time\nr1,red?,%b,"May 1, 2026"\n', [("red?", [RED])]),
+    "questions without a header": (
+        "赤い？\n“why”, or when？\n".encode("utf-16"),
+        [("赤い？", []), ("“why”, or when？", [])],
+    ),
+    "a header that asks": (b"question,answer,Sure?\nred?,%b,yes\nwhite?,,no\n", [("red?", [RED]), ("white?", [])]),
+    "answers on the lines of a cell": (b'question,answer\nred?,"%b\n%c"\n', [("red?", [RED, SIX])]),
+    "answers between bars": (b"Query;Expected answer\nred?;%b | %c\n", [("red?", [RED, SIX])]),
+    "answers in a list": (b'{"question": "red?", "answers": ["%b", "%c"]}\n', [("red?", [RED, SIX])]),
+    "rows under a key": (b'{"version": 1, "items": [{"question": "red?", "answer": "%b"}]}', [("red?", [RED])]),
+    "LangSmith": (
+        b'{"inputs": {"question": "red?"}, "outputs": {"context": "%b"}, "metadata": {}}\n'
+        b'{"inputs": {"question": "white?"}, "outputs": {"answer": "yes"}}\n',
+        [("red?", [RED]), ("white?", [])],
+    ),
     "a question in two rows": (b"question,answer\nred?,%b\nred?,%c\n", [("red?", [RED, SIX])]),
 }
 
@@ -414,6 +433,48 @@ def test_a_spreadsheet_is_read_as_people_export_it(
     rows = convert.rows(text.encode(encoding))
     assert [(row["text"], [one["quote"] for one in row["relevant_docs"]]) for row in rows] == expected
     assert [row.get("cluster") for row in rows] == ["7" if b"cluster" in content else None] * len(rows)
+
+
+@pytest.mark.parametrize(
+    "cell", ['"reset.md, faq.txt"', '"reset.md\nfaq.txt"', "hub/reset.md;faq.txt", '"[""reset"", ""faq""]"']
+)
+def test_several_documents_of_a_row_may_be_in_one_cell(convert: Conversions, cell: str) -> None:
+    (row,) = convert.rows(f"Question,Source document\n?,{cell}\n")
+    assert [one["doc"] for one in row["relevant_docs"]] == ["hub/reset.md", "faq.txt"]
+
+
+def test_a_cell_is_cut_only_where_all_its_parts_are_found(convert: Conversions) -> None:
+    for answer in (f"{RED} | Nine lives of a cat.", "red | white", "white\nerror"):
+        assert (
+            f"'{' '.join(answer.split())}' of query 'q1' is not in any"
+            in convert.faults([{"question": "?", "answer": answer}])[0]
+        )
+
+
+WRONG_SHEETS: dict[str, tuple[str, bytes, str]] = {
+    "Excel": ("labels.xlsx", b"PK", "is a spreadsheet; save it as CSV"),
+    "Excel, misnamed": ("labels.csv", b"PK\x03\x04..xl/workbook.xml", "is a spreadsheet; save it as CSV"),
+    "LibreOffice": ("labels.csv", b"PK\x03\x04 application/vnd.oasis.opendocument.spreadsheet", "is a spreadsheet"),
+    "a page to sign in": ("labels.csv", b"<!DOCTYPE html><html>\n", "it begins '<!DOCTYPE html><html>'"),
+    "other names": ("labels.csv", b"frage,antwort\na?,b\n", "columns frage, antwort; it needs question and answer"),
+    "Cyrillic of Windows": (
+        "labels.csv",
+        "question,answer\nКогда?,Guarantee: six months.\n".encode("cp1251"),
+        "ENCODING",
+    ),
+    "Greek of Windows": ("labels.csv", "question,answer\nΠότε;,Guarantee: six months.\n".encode("cp1253"), "ENCODING"),
+    "a column twice": ("labels.csv", b"Answer,question,answer \na,b,c\n", "has more than one column 'answer'"),
+    "a question that is null": ("labels.json", b'[{"question": null, "answer": "a"}]', "question is null; it is req"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_SHEETS)
+def test_a_table_that_cannot_be_read_says_what_it_is(tmp_path: Path, case: str) -> None:
+    name, content, said = WRONG_SHEETS[case]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(LabelsError) as error:
+        read_labels(tmp_path / name)
+    assert said in str(error.value)
 
 
 STATES = [

@@ -132,6 +132,8 @@ def read_labels(path: Path, form: str | None = None, empty: Empty = "unlabelled"
     """
     content = read_content(path, LabelsError)
     importer = IMPORTERS[form] if form is not None else _recognised(content)
+    if importer is None and (within := content.within) and (importer := _recognised(within)):
+        content = within
     if importer is None and isinstance(content.value, Mapping) and "\n" not in content.text.strip():
         one_row = Content(content.file, [content.value], LabelsError, lines=[1])  # JSON lines, with one line
         importer = _recognised(one_row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,6 +50,8 @@ HOWS: Mapping[How, str] = {
 
 _MOST_GUESSED = 20  # comparing a name with all ids, or a text with all texts, is slow
 _MOST_PLACES = 5
+_SHORTEST_PASSAGE = 8
+"""Characters of a passage among several in a cell: a shorter one may be anywhere."""
 
 
 @dataclass(slots=True)
@@ -103,6 +106,8 @@ def place(questions: Iterable[ImportedQuestion], library: Library, *, fuzzy: flo
     _look(sought, library, lambda label: label.named)
     _look(sought, library, lambda _: None)  # an answer may have moved to another document
     _look_without_title(sought, library)
+    placed = _apart(placed, names, library)
+    sought = [label for label in placed if label.sought]
     if fuzzy is not None:
         _look(sought, library, lambda label: label.named, fuzzy)
     for label in sought:
@@ -135,6 +140,29 @@ def _begun(query: str, answer: ImportedAnswer, names: DocumentNames, library: Li
         return PlacedLabel(query, answer, notes=[f"{name} has {len(text):,} characters"])
     there = (Place(document, Span(answer.start, answer.end)),)
     return PlacedLabel(query, answer, located=PassageMatch("exact", there))
+
+
+def _apart(placed: Sequence[PlacedLabel], names: DocumentNames, library: Library) -> list[PlacedLabel]:
+    """The labels; one that is lost is replaced by its parts if it consists of several passages or names of documents.
+
+    They are on lines of a cell, or between semicolons or bars; names also between commas.
+    """
+    apart: list[tuple[PlacedLabel, list[PlacedLabel]]] = []
+    for label in placed:
+        answer = label.answer
+        if label.places or label.document is not None or answer.may_be_passage or answer.start is not None:
+            continue
+        between, text = (r"[\n;|]", answer.passage) if answer.passage else (r"[\n;|,]", answer.doc)
+        parts = [part.strip() for part in re.split(between, text) if part.strip()]
+        if len(parts) < 2 or (answer.passage and min(map(len, parts)) < _SHORTEST_PASSAGE):
+            continue
+        answers = (replace(answer, passage=part) if answer.passage else replace(answer, doc=part) for part in parts)
+        apart.append((label, [_begun(label.query, part, names, library) for part in answers]))
+    _look([part for _, parts in apart for part in parts if part.sought], library, lambda part: part.named)
+    found = {
+        id(label): parts for label, parts in apart if all(part.places or part.document is not None for part in parts)
+    }
+    return [part for label in placed for part in found.get(id(label), [label])]
 
 
 def _look(

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
 
-from ragtrial.dataset.foreign_files import Content, Foreign, cell_value, read_content
+from ragtrial.dataset.foreign_files import Content, Foreign, cell_value, key_of, read_content
 from ragtrial.errors import LabelsError
 from ragtrial.labelling.importers import base
 from ragtrial.labelling.importers.base import ImportedAnswer, ImportedQuestion
@@ -22,7 +22,9 @@ from ragtrial.records import UNANSWERABLE
 _IDS = ("id", "query_id", "question_id", "qid")
 _QUESTIONS = ("question", "questions", "query", "queries", "user_input", "input", "prompt", "text")
 _VERBATIM = ("quote", "passage", "context")
-_ANSWERS = ("answer", "expected", "ground_truth", "reference")
+_ANSWERS = (
+    *("answer", "answers", "expected", "expected_answer", "ground_truth", "ground_truths", "gold_answer", "reference"),
+)
 """They are in the documents, or in other words next to a passage or the name of a document."""
 _PASSAGES = (*_VERBATIM, *_ANSWERS)
 """The first column with a text has the passage."""
@@ -30,7 +32,10 @@ _IN_OTHER_WORDS = ("expected_output", "expectedoutput", "reference_answer", "gen
 _HAYSTACK = ("ground_truth_documents", "ground_truth_contexts", "expected_documents", "relevant_documents")
 _LISTS = ("references", *_HAYSTACK, "documents", "reference_contexts")
 """``documents`` only in rows: among the inputs of an evaluation it may be the retrieved documents."""
-_DOCUMENTS = ("doc", "document", "file", "source", "source_file")
+_DOCUMENTS = (
+    *("doc", "docs", "doc_id", "doc_ids", "document", "document_id", "document_ids", "expected_doc", "expected_docs"),
+    *("file", "files", "file_name", "filename", "relevant_docs", "source", "sources", "source_document", "source_file"),
+)
 _FILES = ("file_path", "file_name", "source", "source_id", "url")
 """The keys in which Haystack's converters and their users note the file of a document."""
 _BESIDE = {*_IDS, "tags", "cluster", "answerable", "unanswerable"}
@@ -97,7 +102,14 @@ class Row(Foreign):
     @model_validator(mode="before")
     @classmethod
     def _in_small_letters(cls, value: Any) -> Any:
-        return {str(key).strip().lower(): item for key, item in value.items()} if isinstance(value, Mapping) else value
+        if not isinstance(value, Mapping):
+            return value
+        row = {key_of(key): item for key, item in value.items()}
+        for name in _DOCUMENTS:
+            if isinstance(docs := cell_value(row.get(name)), list) and all(isinstance(doc, str | int) for doc in docs):
+                row["retrieval_gt"] = [[doc] for doc in docs]
+                del row[name]
+        return row
 
     @property
     def all_tags(self) -> list[str]:
@@ -150,6 +162,7 @@ def _texts(content: Content, where: FieldPath, row: Row) -> dict[str, list[str]]
         value = cell_value(cell) if content.is_csv else cell
         if isinstance(value, int | float) and name not in _VERBATIM:
             value = str(value)
+        value = value.get("text") if isinstance(value, Mapping) and name == "answers" else value  # as SQuAD has them
         values = [value] if isinstance(value, str) else value
         if not isinstance(values, list):
             content.fault((*where, name), f"is {shown(value)}; it must be a text.")
@@ -314,9 +327,11 @@ class _Item(Row):
         """The item with what is in its input, expected output and metadata, whose keys are the user's own."""
         if not isinstance(value, Mapping):
             return value
-        item = {str(key).lower(): _unquoted(part) for key, part in value.items()}
-        question = _parts(_asked(item.pop("input", None)), "question", _QUESTIONS)
-        expected = _parts(item.pop("expectedoutput", None), "expected_output", (*_VERBATIM, *_LISTS, *_DOCUMENTS))
+        item = {key_of(key): _unquoted(part) for key, part in value.items()}
+        asked = item.pop("input", None) or item.pop("inputs", None)
+        known = item.pop("expectedoutput", None) or item.pop("outputs", None)
+        question = _parts(_asked(asked), "question", _QUESTIONS)
+        expected = _parts(known, "expected_output", (*_VERBATIM, *_LISTS, *_DOCUMENTS))
         answers = {"expected_output" if name in _ANSWERS else name: part for name, part in expected.items()}
         metadata = cell_value(item.pop("metadata", None))
         tags = {"tags": ["archived"]} if item.pop("status", "") == "ARCHIVED" else {}
@@ -335,6 +350,12 @@ def _can_read_langfuse(content: Content) -> bool:
 def read_langfuse(content: Content) -> list[ImportedQuestion]:
     """The items. An archived item gets the tag ``archived``."""
     return questions_of_rows(content, _Item, None if isinstance(content.value, list) else "data")
+
+
+@base.importer("langsmith", "rows with `inputs` and `outputs`", lambda content: {"inputs", "outputs"} <= content.keys)
+def read_langsmith(content: Content) -> list[ImportedQuestion]:
+    """The examples of a dataset, whose inputs, outputs and metadata have the user's own keys."""
+    return questions_of_rows(content, _Item)
 
 
 # LongMemEval: questions about conversations; the sessions are the documents
