@@ -129,7 +129,7 @@ def test_a_report_is_compared_on_the_questions_that_were_held_out(folder: Path, 
 
 
 def test_what_a_search_found_is_shown_again(folder: Path, capsys: Capture) -> None:
-    search(capsys, "{settings: 14}")
+    search(capsys, "{settings: 6}")
     shown = ragtrial(capsys, "compare", "latest", "--search", "--full")
     assert "settings tried by random search" in shown.out
     assert "best so far" in shown.out
@@ -166,7 +166,7 @@ def test_a_value_for_no_combination_is_an_error_one_for_some_is_left_out(folder:
     wrong = search(capsys, "{settings: 4}", "--set", "sweep.matrix.chunker.size=[0, 12]")
     assert wrong.code == 2
     assert "chunker.size is 0; it must be at least 1" in wrong.err
-    left_out = search(capsys, "{settings: 30}", "--set", "sweep.matrix.chunker.overlap=[0, 10]", "--json")
+    left_out = search(capsys, "{settings: 12}", "--set", "sweep.matrix.chunker.overlap=[0, 10]", "--json")
     assert left_out.code == 0
     assert any("overlap" in reason for reason in result(left_out)["refused"])
 

@@ -18,14 +18,17 @@ def done(folder: Path, line: str, before: str = "") -> subprocess.CompletedProce
     return subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("streams", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize(("line", "code"), [("list metrics", 0), ("run nothing.yaml", 2)])
+@pytest.mark.parametrize(
+    ("line", "code", "streams"),
+    [("list metrics", 0, ">&-"), ("list metrics", 0, "<&- >&- 2>&-"), ("run nothing.yaml", 2, "2>&-"),
+     ("run nothing.yaml", 2, "<&-")],
+)  # fmt: skip
 def test_a_closed_stream_changes_no_exit_code(tmp_path: Path, streams: str, line: str, code: int) -> None:
     process = done(tmp_path, f"{line} {streams}")
     assert (process.returncode, "Traceback" in process.stdout + process.stderr) == (code, False)
 
 
-@pytest.mark.parametrize("line", ["run", "run /tmp/x.yaml", "list", "show", "compare a b", "init x", "cache list"])
+@pytest.mark.parametrize("line", ["run /tmp/x.yaml", "show", "init x", "cache list"])
 def test_a_current_folder_that_is_gone_is_an_error_that_says_so(tmp_path: Path, line: str) -> None:
     process = done(tmp_path, line, "mkdir gone && cd gone && rmdir ../gone &&")
     assert process.returncode == 2, process.stderr

@@ -324,8 +324,9 @@ def test_a_line_of_a_packed_corpus_has_a_limit(tmp_path: Path, monkeypatch: pyte
     assert fault_of(corpus) == f"{corpus}: cannot be read: it has a line of more than 1,048,576 bytes."
 
 
-def test_a_packed_corpus_that_holds_far_more_than_is_usual_is_not_unpacked(tmp_path: Path) -> None:
+def test_a_packed_corpus_of_more_than_is_usual_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(untrusted, "_USUAL_SIZE", 2**22)
     corpus = tmp_path / "corpus.jsonl.gz"
     row = b'{"_id": "a", "text": ""}' + bytes(1_000).replace(b"\0", b" ") + b"\n"
-    corpus.write_bytes(gzip.compress(row * 120_000))
+    corpus.write_bytes(gzip.compress(row * 8_000))
     assert "which is more than is stated or usual" in fault_of(corpus)
