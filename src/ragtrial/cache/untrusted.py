@@ -42,6 +42,8 @@ _FORMULA = re.compile(r"[=+\-@\t\r\n＝＋－＠]|::")
 
 _NOT_XML = re.compile("[^\t\n\x20-\x7e\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKUP = re.compile(r"[^A-Za-z0-9 .,:;()%+-]")
+_REFERENCE = re.compile(r"(?<![A-Za-z0-9_])@|#(?=[0-9])|\bgh(?=-[0-9])|\bwww(?=\.)", re.IGNORECASE)
+"""The beginning of a mention, of a number of an issue, and of an address: GitHub links them in text without markup."""
 
 
 def load_json(content: bytes | str) -> Any:
@@ -147,8 +149,13 @@ def for_csv(text: str) -> str:
 
 
 def for_markdown(text: str) -> str:
-    """``text`` on one line; characters of markup and mentions become character references."""
-    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", visible(text))
+    """``text`` on one line; characters of markup become character references, and nothing in it becomes a link.
+
+    A space of no width interrupts mentions and numbers of issues, which GitHub and GitLab look for after they have
+    replaced character references.
+    """
+    broken = _REFERENCE.sub("\\g<0>\u200b", visible(text))
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", broken)
 
 
 def for_xml(text: str) -> str:

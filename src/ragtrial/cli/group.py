@@ -16,7 +16,7 @@ GROUPS = {
     "init": "Write a config, labels and documents to start from.",
     }, "Run": {
     "plan": "Say what `run` would do, why, and how long it would take.",
-    "validate": "Check CONFIG, its labels and its documents.",
+    "validate": "Check each CONFIG, its labels and its documents.",
     "chunks": "Show how the settings of CONFIG cut its documents.",
     "run": "Run the experiment of CONFIG and write its report.",
     }, "Result": {

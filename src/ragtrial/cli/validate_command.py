@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+import click
+
 from ragtrial import config as configs
-from ragtrial.cli.options import CONFIG, OVERRIDES, declare, option
+from ragtrial.cli.options import CONFIG_NAME, OVERRIDES, argument, config_file, declare, option
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.components.embedders import model_files
 from ragtrial.config import settings as config_settings
@@ -29,16 +31,36 @@ _HOWS = {"exact": "verbatim", "spacing": "with other white space", "case": "in o
 def command(
     terminal: Terminal,
     *,
-    config: str = CONFIG,
+    files: tuple[str, ...] = argument("[CONFIG]...", default=(CONFIG_NAME,), type=click.Path()),
     overrides: tuple[str, ...] = OVERRIDES,
     strict: bool = option("Treat warnings as errors."),
 ) -> Answer:
-    """Check CONFIG, its labels and its documents.
+    """Check each CONFIG, its labels and its documents.
 
     No model is loaded or fetched. Says how the passages of the labels were found, and how many of them the chunks of
     each setting cut through.
     """
     model_files.disable_downloads()  # a model that is not on this machine is reported and not checked
+    faults: list[Fault] = []
+    answers: dict[str, Answer] = {}
+    for name in files:
+        try:
+            config = config_file(None, None, name)
+            answers[config] = _checked(config, overrides, terminal, strict=strict)
+        except InputError as error:
+            faults += (replace(fault, file=fault.file or name) for fault in error.faults)
+    if faults:
+        raise InputError(*dict.fromkeys(faults))
+    if len(answers) == 1:
+        return next(iter(answers.values()))
+    blocks = [block for answer in answers.values() for block in ("", *answer.blocks)][1:]
+    warnings = [warning for answer in answers.values() for warning in answer.warnings or ()]
+    return Answer({"configs": [{"config": config, **answer.content} for config, answer in answers.items()]}, blocks,
+                  warnings)  # fmt: skip
+
+
+def _checked(config: str, overrides: Sequence[str], terminal: Terminal, *, strict: bool) -> Answer:
+    """The answer about one config. Raises InputError with all of its faults."""
     run = runs.Run.of(configs.load_config(config, overrides), runs.RunOptions(listener=Listener(terminal.progress())))
     warnings = [*run.corpus.library.notes, *run.resolved.warnings, *run.setting_warnings]
     warnings += [note for note in run.dataset.notes if note.code == "overlay-missing"]

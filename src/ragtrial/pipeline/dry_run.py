@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import Seal
 from ragtrial.pipeline.corpus import Graph, SettingRun
 from ragtrial.pipeline.measurement_stages import AUDITED_BELOW, LatencyStage
@@ -49,6 +50,8 @@ class DryRun:
     settings: tuple[str, ...]
     stages: tuple[PlannedStage, ...]
     workspace: str
+    fingerprint: str
+    """Of everything that changes a ranking; equal before and after the run, and on other machines."""
 
     @property
     def to_do(self) -> list[PlannedStage]:
@@ -80,7 +83,9 @@ def dry_run(experiment: str, graph: Graph, before: Sequence[PlannedStage] = (), 
     walk = _Walk(graph, audit=audit)
     planned = [*walk.stages(), *before]
     stages = tuple(stage for kind in KINDS for stage in planned if stage.kind == kind)
-    return DryRun(experiment, settings, stages, str(graph.corpus.resources.workspace.root))
+    rankings = [graph.run_of(setting).ranking for setting in graph.settings]
+    parts = [[stage.definition_fingerprint, stage.depth.candidates, stage.depth.units] for stage in rankings]
+    return DryRun(experiment, settings, stages, str(graph.corpus.resources.workspace.root), fingerprint(parts))
 
 
 class _Walk:

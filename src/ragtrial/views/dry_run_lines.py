@@ -61,6 +61,7 @@ def plan_json(plan: DryRun) -> dict[str, Any]:
     return {
         "experiment": plan.experiment,
         "workspace": plan.workspace,
+        "fingerprint": plan.fingerprint,
         "settings": list(plan.settings),
         "stages": stages,
         "cached": len(plan.stages) - len(plan.to_do),

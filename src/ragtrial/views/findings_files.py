@@ -71,9 +71,8 @@ def _sections(findings: Findings) -> Iterator[str]:
         parts = close_comparisons(comparison)
         if parts:
             yield _table(tables.verdict_table(comparison, parts).fitted(0, "--csv has all", most=3))
-        lines = [tables.left_out_line(comparison, parts)] if parts else ["There is nothing to compare."]
-        yield for_markdown(" ".join(filter(None, lines)))
-        yield from map(for_markdown, tables.looked_into_lines(comparison))
+        line = tables.left_out_line(comparison, parts) if parts else "There is nothing to compare."
+        yield from map(for_markdown, filter(None, [line, *tables.looked_into_lines(comparison)]))
     if items := [f"- {item}" for item in _items(findings)]:
         yield "\n".join(items)
     metrics = list(comparison.metrics if comparison else next(iter(findings.settings.values())).scores)

@@ -74,7 +74,14 @@ def test_a_cell_of_csv_is_no_formula(text: str, cell: str) -> None:
 
 
 def test_markdown_xml_and_the_deepest_json_hold_what_they_can() -> None:
-    assert for_markdown("a|b\n<i> @c") == "a&#124;b&#65533;&#60;i&#62; &#64;c"
+    assert for_markdown("a|b\n<i>") == "a&#124;b&#65533;&#60;i&#62;"
+    shown = {
+        "@c": "&#64;&#8203;c",
+        "ndcg@10": "ndcg&#64;10",
+        "#1 #x": "&#35;&#8203;1 &#35;x",
+        "Www.e.x": "Www&#8203;.e.x",
+    }
+    assert {text: for_markdown(text) for text in shown} == shown
     assert for_xml("<a>\x07\x9b\u202e\ufffe\U0001f600</a>") == "<a>\\x07\\x9b\\u202e\\ufffe\U0001f600</a>"
     text = "[" * DEEPEST_JSON + "]" * DEEPEST_JSON
     assert json.dumps(load_json(text)) == text

@@ -140,7 +140,8 @@ def test_what_is_to_do_is_what_the_run_makes(
         assert (folder, name) in made if name else folder in {kind for kind, _ in made}
     assert {stage for stage in made if stage not in missing and (stage[0], None) not in missing} == set()
     assert all((experiment.workspace.joinpath(*stage) / "stage.json").read_bytes() != ids[stage] for stage in ids)
-    assert plan_of(experiment, *overrides).to_do == []
+    after = plan_of(experiment, *overrides)
+    assert (after.to_do, after.fingerprint) == ([], plan.fingerprint)
 
 
 def test_a_plan_makes_nothing_but_the_documents_and_loads_no_model(tmp_path: Path) -> None:
@@ -151,6 +152,10 @@ def test_a_plan_makes_nothing_but_the_documents_and_loads_no_model(tmp_path: Pat
     assert {kind for kind, _ in stages(experiment)} == {"documents"}
     assert experiment.embedded() == []
     assert not list((experiment.workspace / "vectors").glob("*"))
+    changes = [(), ("embedder.batch_size=7",), ("embedder.normalize=false",), ("retrievers.exact.top_k=4",)]
+    prints = [plan_of(experiment, *change).fingerprint for change in changes]
+    assert prints[0] == prints[1]
+    assert len(set(prints)) == 3
 
 
 @pytest.mark.slow
