@@ -46,13 +46,15 @@ with N one of 0, 1, 2, 3.
 """
 
 JUDGE_PLACES = ("{query}", "{passage}")
-_AROUND = r"[\s*_#`|\"'()\[\]{}\u2018-\u201f\u00ab\u00bb\u300a-\u3011]{0,20}"
+_AROUND = r"[\s$*_#`|\"'()\[\]{}\u2018-\u201f\u00ab\u00bb\u300a-\u3011]{0,20}"
 """Marks of Markdown, quotation marks and brackets."""
 
 _GRADE = re.compile(
-    rf"(?:.*(?<![^\W_])(?<!-)(?:final\s+score|grade){_AROUND}[:=])?{_AROUND}(\d){_AROUND}[.!]?{_AROUND}", re.IGNORECASE
+    rf"(?:.*(?<![^\W_])(?<!-)(?:final\s+score|grade){_AROUND}[:=])?{_AROUND}(?:\\boxed{{)?(\d)(?:[.,]0+)?"
+    rf"{_AROUND}[.!]?{_AROUND}",
+    re.IGNORECASE,
 )
-"""``Grade: 2`` at the end of a line, or the number alone."""
+"""``Grade: 2`` at the end of a line, or the number alone, which may be 2.0 or in a box of TeX."""
 
 
 def grade_in(reply: str) -> int | None:

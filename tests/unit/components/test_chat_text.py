@@ -42,6 +42,15 @@ MESSAGES: dict[str, tuple[Any, str | None]] = {
     "Kimi": ({"content": "\u25c1think\u25b7a\u25c1/think\u25b7Grade: 2"}, "Grade: 2"),
     "gpt-oss without a parser": ({"content": "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>"
                                   "final<|message|>Grade: 2<|return|>"}, "Grade: 2"),
+    "Hunyuan": ({"content": "<think>\nGrade: 3\n</think>\n<answer>\nGrade: 2\n</answer>"}, "Grade: 2"),
+    "Command A": ({"content": "<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Grade: 2<|END_RESPONSE|>"},
+                  "Grade: 2"),
+    "Granite": ({"content": "Here is my thought process:\nHm.\nHere is my response:\n\nGrade: 2"}, "Grade: 2"),
+    "MedGemma": ({"content": "<unused94>thought\nHm.<unused95>Grade: 2<end_of_turn>"}, "Grade: 2"),
+    "DeepSeek, its end of sentence": ({"content": "Grade: 2<\uff5cend\u2581of\u2581sentence\uff5c>"}, "Grade: 2"),
+    "Open WebUI": ({"content": '<details type="reasoning" done="true">\n> Hm.\n</details>\nGrade: 2'}, "Grade: 2"),
+    "Llama, its end of turn": ({"content": "Grade:\u200b 2<|eot_id|></s>"}, "Grade: 2"),
+    "an answer about tags": ({"content": "Not <output>, but <s>x</s>."}, "Not <output>, but <s>x</s>."),
     "thoughts in Chinese": ({"content": "<think>让我想想</think>\n等级很高。\nGrade：2"}, "等级很高。\nGrade：2"),
     "a tag that is meant": ({"content": "Close the <think> tag."}, "Close the <think> tag."),
     "no message": (None, None),
@@ -114,6 +123,14 @@ def test_the_last_wording_of_a_cut_reply_is_not_whole(finish: str) -> None:
     assert writer.written(ChatReply("kettle time\nboil a li", finish)).text == "kettle time"
     answer = WordingWriter(ChatOptions(model="m"), "answer", by_line=False)
     assert answer.written(ChatReply("It takes three mi", finish)).text == "It takes three mi"
+
+
+def test_a_choice_that_a_filter_left_out_is_an_empty_reply() -> None:
+    answer = {"choices": [{"finish_reason": "content_filter", "index": 0}], "usage": {"prompt_tokens": 9}}
+    with EndpointDouble(default=lambda *_: answer) as double:
+        options = ChatOptions.model_validate({"model": "m", "base_url": double.url})
+        ((_, reply),) = replies(options, [(ChatMessage("user", "a"),)], KeptReplies(None))
+    assert reply == ChatReply("", "content_filter", input_tokens=9)
 
 
 def test_thoughts_are_in_no_kept_reply() -> None:

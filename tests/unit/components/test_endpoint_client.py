@@ -1,8 +1,12 @@
 """The client of endpoints: patient with busy servers, exact about what they answer, silent about keys."""
 
+import json
 import logging
+import time
 from collections.abc import Iterator
+from email.utils import formatdate
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -10,12 +14,12 @@ from pydantic import ValidationError
 import endpoint_double
 from endpoint_double import EndpointDouble, Fault, vector_of
 from ragtrial.components.embedders.endpoint import embed
-from ragtrial.components.endpoints.client import Client
+from ragtrial.components.endpoints.client import Client, asked_wait
 from ragtrial.components.endpoints.options import EndpointOptions
 from ragtrial.components.refiners.rerankers import rerank
 from ragtrial.config.strict_yaml import parse_yaml
 from ragtrial.engines.batching import as_they_come
-from ragtrial.errors import EndpointError, ModelNotFoundError
+from ragtrial.errors import EndpointError, ModelNotFoundError, RefusedError
 
 TEXTS = ["blue whales", "ships", "a blue boat on the sea"]
 
@@ -63,6 +67,11 @@ def test_what_does_not_pass_is_an_error_after_the_last_retry(name: str) -> None:
         assert len(double.asked) == 2
 
 
+def gemini(handler: Any, _: Any) -> None:
+    """An error as Gemini has it in OpenAI's form: in a list."""
+    handler.reply(400, json.dumps([{"error": {"code": 400, "message": "API key expired.", "status": "INVALID"}}]))
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -70,6 +79,7 @@ def test_what_does_not_pass_is_an_error_after_the_last_retry(name: str) -> None:
         (endpoint_double.one_more, "answered with 4 results for 3 texts; expected one for each."),
         (endpoint_double.twice, "answered with the indexes [0, 0, 0]; expected each of 0 to 2 once."),
         (endpoint_double.not_a_number, "answered with JSON that cannot be used: it has the number NaN"),
+        (gemini, "answered 400: API key expired. "),
         (endpoint_double.status(404, "no such model"), "answered 404: no such model. Check base_url and model."),
         (endpoint_double.status(400, "too\n long"), "answered 400: too long. If a text is too long for it, use"),
         (endpoint_double.status(429, "pay: insufficient_quota"), "answered 429: pay: insufficient_quota."),
@@ -93,6 +103,54 @@ def test_waits_double_with_jitter_unless_the_server_says_how_long() -> None:
     with EndpointDouble(faults=[endpoint_double.status(429, retry_after="7")]) as double:
         embedded(double, asked)
     assert 7 <= asked[0] <= 7.2
+
+
+WAITS: dict[str, tuple[dict[str, str], str, float | None]] = {
+    "a header": ({"retry-after": "7"}, "Please try again in 9s.", 7),
+    "Azure's header": ({"retry-after-ms": "1500", "retry-after": "2"}, "", 1.5),
+    "a date": ({"retry-after": formatdate(time.time() + 3600, usegmt=True)}, "", 3600),
+    "OpenAI": ({}, "Rate limit reached for requests. Limit: 3 / min. Please try again in 20s.", 20),
+    "OpenAI, milliseconds": ({}, "Please try again in 350ms.", 0.35),
+    "OpenAI, a day's limit": ({}, "Please try again in 6h0m0s.", 21_600),
+    "Groq": ({}, "Please try again in 1m12.5s. Need more tokens?", 72.5),
+    "Azure": ({}, "Please retry after 24 seconds.", 24),
+    "Gemini": ({}, '[{"error": {"details": [{"@type": "RetryInfo", "retryDelay": "34s"}]}}]', 34),
+    "Gemini, in words": ({}, "You exceeded your quota. Please retry in 34.25s.", 34.25),
+    "LiteLLM": ({}, "No deployments available. Try again in 5 seconds.", 5),
+    "minutes": ({}, "Try again in 2 minutes", 120),
+    "no time": ({"retry-after": "nan"}, "Limit: 10s per 1 minute. Try again later.", None),
+}
+
+
+@pytest.mark.parametrize("service", WAITS)
+def test_the_wait_that_a_service_names_is_read(service: str) -> None:
+    headers, text, seconds = WAITS[service]
+    near = None if seconds is None else pytest.approx(seconds, abs=600 if "date" in service else 0.01)
+    assert asked_wait(headers, text) == near
+
+
+CODES: dict[str, tuple[object, int]] = {
+    "OpenRouter": ({"error": {"message": "slow down", "code": 429}}, 429),
+    "a number in a text": ({"error": {"code": "503"}}, 503),
+    "OpenAI": ({"error": {"message": "x", "type": "requests", "code": "rate_limit_exceeded"}}, 429),
+    "Gemini": ({"error": {"code": 8, "status": "RESOURCE_EXHAUSTED"}}, 429),
+    "Anthropic": ({"error": {"type": "overloaded_error", "message": "Overloaded"}}, 503),
+    "vLLM": ({"object": "error", "message": "x", "type": "InternalServerError", "code": 500}, 500),
+    "FastChat": ({"object": "error", "message": "x", "code": 40303}, 400),
+    "Ollama": ({"error": "model is overloaded"}, 503),
+    "of a choice": ({"choices": [{"error": {"code": 502}}]}, 502),
+    "of the content": ({"error": {"code": "content_filter"}}, 400),
+}
+
+
+@pytest.mark.parametrize("service", CODES)
+def test_an_error_in_a_body_of_status_200_has_the_status_of_its_code(service: str) -> None:
+    body, status = CODES[service]
+    with EndpointDouble(default=lambda *_: body) as double:
+        with pytest.raises(EndpointError, match=f"answered 200 with the error {status}") as error:
+            embedded(double, [], retries=1)
+        assert len(double.asked) == (1 if status == 400 else 2)
+    assert isinstance(error.value, RefusedError) == (status == 400)
 
 
 def test_when_one_request_is_asked_to_wait_the_others_wait_too() -> None:

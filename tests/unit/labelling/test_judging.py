@@ -266,11 +266,13 @@ TWO = [
     "Grade\ufe552", "Grade: ٢", "Final score: 2", "##final score: 2\n", "Final  score = 2.", "2", "(2)", "**2**",
     "2.", "\uff12", "My grade: 2", "So the final grade: 2", "Grade: 2\n\n\n", "Grade: 2\n---", "Grade: 2\r\n",
     "Grade: 2 \t", "文中给出了答案。\nGrade：2", "It says so in the first line.\n\nGrade: 2",
-    "Grade: 3\nOn second thoughts:\nGrade: 2",
+    "Grade: 3\nOn second thoughts:\nGrade: 2", "Grade: 2.0", "Grade\uff1a\uff12\uff0e\uff10", "2,0",
+    "Grade: $\\boxed{2}$", "\\boxed{2}", "$$\\boxed{2.0}$$",
 ]  # fmt: skip
 NO_GRADE = [
     "", "\n\n", "I cannot grade this.", "Grade: 4", "Grade: 12", "Grade: 23", "Grade: 02", "Grade: 1 or 2",
-    "Grade: 1-2", "Grade: 2/3", "Grade: 2.5", "Grade: 2,5", "Grade: -1", "Grade: \u22121", "Grade: >2", "Grade: ~2",
+    "Grade: 1-2", "Grade: 2/3", "Grade: 2.5", "Grade: 2,5", "Grade: 2.05", "\\boxed{23}",
+    "Grade: -1", "Grade: \u22121", "Grade: >2", "Grade: ~2",
     "Grade: 2%", "Grade: two", "Grade: II", "Grade: N", "Grade:", "Grade: 2 out of 3", "-1 of 3", "-1", "2 3",
     "Upgrade: 2", "Grade: 3\nBut it may also be less.", "Grade: 2\nLet me know if you need more!",
     "No grade: 2 sentences", "\u7b49\u7ea7\uff1a2x", "Grade: 2²",

@@ -19,6 +19,7 @@ from ragtrial.components.endpoints.bodies import answer_budget
 from ragtrial.components.endpoints.client import Client, Refusals, billed, member, named
 from ragtrial.components.endpoints.options import EndpointOptions, Price
 from ragtrial.components.tokenizers import estimated_tokens, most_tokens
+from ragtrial.dataset.texts import without_unseen
 from ragtrial.engines.batching import as_they_come
 from ragtrial.errors import EndpointError, RefusedError
 from ragtrial.records import Question, Written
@@ -108,10 +109,10 @@ def chat(client: Client, options: ChatOptions, request: ChatRequest) -> ChatRepl
     who = named(client)
     choices = member(answer, "choices", list, who)
     first = choices[0] if choices and isinstance(choices[0], Mapping) else {}
-    text = message_text(first.get("message"))
+    finish, model = first.get("finish_reason"), answer.get("model")
+    text = "" if finish == "content_filter" and "message" not in first else message_text(first.get("message"))
     if text is None:
         raise EndpointError(f"{who} answered without a message of text.")
-    finish, model = first.get("finish_reason"), answer.get("model")
     return ChatReply(
         text,
         finish if isinstance(finish, str) else None,
@@ -224,16 +225,22 @@ _THOUGHTS = [
         ("\N{WHITE LEFT-POINTING TRIANGLE}think\N{WHITE RIGHT-POINTING TRIANGLE}",
          "\N{WHITE LEFT-POINTING TRIANGLE}/think\N{WHITE RIGHT-POINTING TRIANGLE}"),
         (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+        (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),
+        (r"<unused94>", r"<unused95>"),
+        (r"<details type=.?reasoning[^>]*>", r"</details>"),
+        (r"Here(?: is|'s) my thought process:", r"Here(?: is|'s) my response:"),
         (r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)<\|message\|>", r"<\|end\|>"),
     )
 ]  # fmt: skip
 """The marks around thoughts in the content of messages, as servers leave them."""
 
 _MARKS = re.compile(
-    r"(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>|<\|(?:return|end|im_end|eot_id)\|>"
-    r"|<\|(?:begin|end)_of_solution\|>"
+    r"(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>|<[|\uff5c][A-Za-z][\w\u2581]{1,30}[|\uff5c]>"
+    r"|</s>\s*\Z|<(?:end_of_turn|eos)>\s*\Z"
 )
 """The marks that such servers leave around the answer."""
+
+_WRAPPED = re.compile(r"<(answer|final_answer|output|response)>(.*?)(?:</\1>)?", re.IGNORECASE | re.DOTALL)
 
 _QUOTES = "\"'`\uff02\uff07\xab\xbb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a"
 _QUOTES += "\u3008\u3009\u300a\u300b\u300c\u300d\u300e\u300f\u3010\u3011\u301d\u301e\u301f"
@@ -266,7 +273,9 @@ def spoken(text: str) -> str:
         opened = begin.search(rest)
         is_thought = opened is not None and not "".join([*parts, rest[: opened.start()]]).strip()
         text = "" if is_thought else "".join([*parts, rest])
-    return _MARKS.sub("", text).strip()
+    text = without_unseen(_MARKS.sub("", text)).strip()
+    wrapped = _WRAPPED.fullmatch(text)
+    return wrapped[2].strip() if wrapped else text
 
 
 def unquoted(text: str) -> str:

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
@@ -156,7 +157,7 @@ class Client:
         is_spent = any(spent in text for spent in _SPENT)
         if (code in (408, 429) and not is_spent) or code >= 500:
             advice = _LIMITED if code == 429 else ""
-            return _Refusal(f"answered {said}", asked_wait(headers), is_limit=code == 429, advice=advice)
+            return _Refusal(f"answered {said}", asked_wait(headers, text), is_limit=code == 429, advice=advice)
         is_refusal = code in _REFUSALS and not is_spent and not _OF_ACCOUNTS.search(text)
         kind = RefusedError if is_refusal else EndpointError
         variable = self.options.key_variable
@@ -203,6 +204,7 @@ class Client:
         message: Any = text
         with suppress(BodyError):
             answer = json_value(content)
+            answer = answer[0] if isinstance(answer, list) and answer else answer  # as Gemini has it
             if isinstance(answer, dict):
                 error = answer.get("error")
                 inner = error.get("message") if isinstance(error, dict) else error
@@ -216,6 +218,13 @@ class Client:
         return text if len(text) <= 300 else text[:297] + "..."
 
 
+_WORDS_OF_CODES = (
+    (429, re.compile(r"rate.?limit|too.?many.?requests|exhausted|throttl", re.IGNORECASE)),
+    (503, re.compile(r"overload|unavailable|server.?error|internal|time.?out|timed.?out", re.IGNORECASE)),
+)
+"""The statuses of errors that have a word for a code."""
+
+
 def _code_of_error(answer: Any) -> int | None:
     """The status of the error that a body of status 200 reports, None for an answer without one."""
     if not isinstance(answer, Mapping):
@@ -223,10 +232,13 @@ def _code_of_error(answer: Any) -> int | None:
     choices = answer.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     error = answer.get("error") or (first.get("error") if isinstance(first, Mapping) else None)
+    error = error or (answer if answer.get("object") == "error" else None)
     if not error:
         return None
-    code = str(error.get("code")) if isinstance(error, Mapping) else ""
-    return int(code) if re.fullmatch("[45][0-9][0-9]", code) else 400
+    said = [error.get(name) for name in ("code", "status", "type")] if isinstance(error, Mapping) else [error]
+    numbers = [int(str(code)) for code in said if re.fullmatch("[45][0-9][0-9]", str(code))]
+    words = [status for status, pattern in _WORDS_OF_CODES if pattern.search(" ".join(map(str, said)))]
+    return next(iter([*numbers, *words]), 400)
 
 
 def _of_fields(text: str, body: Mapping[str, Any]) -> str:
@@ -345,10 +357,25 @@ class Refusals:
             yield from self.by_halves(half, ask)
 
 
-def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """The seconds of a Retry-After header; None without one, and for a date."""
-    try:
-        seconds = float(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < math.inf else None
+_ASKED = re.compile(
+    r"(?:again in|retry in|retry after|retrydelay[\"']*:)[\s\"']*((?:\d+(?:\.\d+)?\s*(?:ms|h|m|s)[a-z]*\s*)+)",
+    re.IGNORECASE,
+)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s)", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def asked_wait(headers: Mapping[str, str], text: str = "") -> float | None:
+    """The seconds that a server asks to wait, in a header or in the ``text`` of its error; None if it names no time.
+
+    The headers are Retry-After, in seconds or as a date, and Azure's in milliseconds.
+    """
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with suppress(ValueError):
+            seconds = float(headers.get(name, "")) * unit
+            return seconds if 0 <= seconds < math.inf else None
+    with suppress(ValueError, OverflowError):
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
+    asked = _ASKED.search(text)
+    found = _DURATION.findall(asked[1]) if asked else []
+    return sum(float(number) * _SECONDS[unit.lower()] for number, unit in found) if found else None
