@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ragtrial.cli.gating import GateOptions, checks_for_comparison
-from ragtrial.cli.inputs import ComparisonInputs
+from ragtrial.cli.inputs import TableInputs
 from ragtrial.cli.options import SETTINGS, declare, option
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.comparison import across as over_reports
@@ -32,7 +32,7 @@ class _WithViews(click.Command):
 def command(
     terminal: Terminal,
     *,
-    compared: ComparisonInputs,
+    compared: TableInputs,
     across: bool = option("Compare settings of equal names over reports of different data sets."),
     all_pairs: bool = option("Show all pairs, and compare them in several reports, too."),
     settings: tuple[str, ...] = SETTINGS,
@@ -46,7 +46,8 @@ def command(
 ) -> Answer:
     """Say which settings are better, by how much, and how certain that is.
 
-    A REPORT is a folder, a run id, or `latest`; REPORT:SETTING is one of its settings.
+    A REPORT is a folder, a run id, or `latest`; REPORT:SETTING is one of its settings. It may also be a table of scores
+    per question, or a result file of another tool: CSV, JSON, Parquet.
     """
     if compared.baseline is not None and all_pairs:
         raise click.UsageError("--baseline and --all-pairs say two things; give one of them.")
@@ -81,7 +82,7 @@ def command(
     return Answer(content, total, errors=errors, code=findings.exit_code)
 
 
-def _across(terminal: Terminal, compared: ComparisonInputs, settings: tuple[str, ...]) -> Answer:
+def _across(terminal: Terminal, compared: TableInputs, settings: tuple[str, ...]) -> Answer:
     comparison = over_reports.compare_across(
         compared.reports,
         baseline=compared.baseline,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from ragtrial.components.endpoints import chat as chats
 from ragtrial.errors import Fault, InputError, counted
 from ragtrial.labelling import model_prompt
 from ragtrial.options import validate
+from ragtrial.records import Direction
+from ragtrial.scoring.tables import reading
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class ComparisonInputs:
     confidence: float = option("Family-wise confidence level.", default=0.95, at_least=0.5, at_most=0.9999)
     common: bool = option("Compare the queries that have the same labels in all reports.")
 
+    @property
+    def better(self) -> Mapping[str, Direction]:
+        """The directions that are given for metrics of tables."""
+        return {}
+
     def command(self, name: str, *more: str) -> str:
         """The command ``name`` about the same reports, with the same options."""
         given = [f"--{option}={value}" for option in ("results", "baseline", "metric", "margin", "confidence")
@@ -44,6 +51,7 @@ class ComparisonInputs:
         chosen = tuple(dict.fromkeys(settings)) or None
         return comparison_input.input_of(self.reports, metrics, primary=self.metric, settings=chosen,
                                          baseline=self.baseline, common=self.common, directory=self.results,
+                                         better=self.better,
                                          **options)  # fmt: skip
 
     def with_options(
@@ -57,6 +65,18 @@ class ComparisonInputs:
         if judge is not None:
             chosen = comparing.with_judge(inputs, chosen, judge)
         return inputs if chosen.judge is None else chosen.judge.inputs, chosen
+
+
+@dataclass(frozen=True)
+class TableInputs(ComparisonInputs):
+    """Reports or tables of scores."""
+
+    lower_is_better: tuple[str, ...] = option("Lower values of this metric of a table are better; repeatable.", "NAME")
+    higher_is_better: tuple[str, ...] = option("Higher values of it are better; repeatable.", "NAME")
+
+    @property
+    def better(self) -> Mapping[str, Direction]:
+        return reading.directions_of(self.lower_is_better, self.higher_is_better)
 
 
 _CHAT = ("model", "endpoint", "api_key", "price", "output_price", "max_tokens", "temperature", "seed", "concurrency",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ragtrial.cli.inputs import ComparisonInputs
+from ragtrial.cli.inputs import TableInputs
 from ragtrial.cli.options import declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal, save
 from ragtrial.errors import Fault, InputError
@@ -26,7 +26,7 @@ class _PlotOption(click.Option):
 def command(
     terminal: Terminal,
     *,
-    compared: ComparisonInputs,
+    compared: TableInputs,
     judge: Path | None = option("Judgments of a model, as `ragtrial compare` takes them.", "FILE"),
     plot: str | None = option("", "NAME", kind=_PlotOption),
     output: Path | None = option("The file: report.html, or NAME.svg or .png with --plot.", flags="-o --output"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,13 +65,14 @@ def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequenc
     """
     config = config and reference_to(Path(config).absolute())
     reports = {setting.report_name: setting.report for setting in inputs.settings}
-    if not all(report.is_written for report in reports.values()):
+    references = {name: references_to(report) for name, report in reports.items()}
+    if not all(references.values()):
         return Commands((), options, own, config or USUAL_CONFIG)
-    references = {name: reference_to(report.folder) for name, report in reports.items()}
+    options = [*options, *(word for name, flag in _directions(reports.values()).items() for word in (flag, name))]
 
     def written(setting: ComparedSetting) -> str:
         name = setting.part.name
-        return f"{references[setting.report_name]}:{name}" if len(references) > 1 else name
+        return f"{references[setting.report_name][0]}:{name}" if len(references) > 1 else name
 
     is_named = inputs.baseline is not None and not inputs.are_pairs_by_name
     baseline = inputs.settings[inputs.setting_index(str(inputs.baseline))] if is_named else None
@@ -87,8 +88,22 @@ def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequenc
         own = ["--all-pairs", *own]
     data_set = first.config.get("dataset") or {}
     labels = OVERLAY if data_set.get("beir") and not data_set.get("overlay") else ""
-    folders = [references[name] for name in names]
+    folders = [reference for name in names for reference in references[name]]
     return Commands(folders, [*named, *options], own, config or config_of(first), labels)
+
+
+def references_to(report: Report) -> Sequence[str]:
+    """The report as commands name it: its folder, or the files of a table; nothing for a report in memory."""
+    if report.is_written:
+        return [reference_to(report.folder)]
+    files = [] if report.has_rankings else report.config["scores"]["files"]
+    return files if all(Path(file).is_file() for file in files) else []
+
+
+def _directions(reports: Iterable[Report]) -> Mapping[str, str]:
+    """The options that repeat the directions which a user gave for metrics of tables."""
+    given = [report.config["scores"]["better"] for report in reports if not report.has_rankings]
+    return {name: f"--{better}-is-better" for directions in given for name, better in directions.items()}
 
 
 def config_of(report: Report) -> str:
@@ -96,6 +111,8 @@ def config_of(report: Report) -> str:
 
     It is only named, for a person to judge: nothing follows it. A report does not lead to files around itself.
     """
+    if not report.is_written:
+        return UNKNOWN_CONFIG
     here, copy = Path.cwd(), report.file("config.yaml")
     if copy.is_file() and not here.resolve().is_relative_to(report.folder.resolve()):
         text = copy.read_bytes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -29,9 +29,10 @@ from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference,
 from ragtrial.dataset.resolution import drafted_share
 from ragtrial.errors import ComparisonError, counted
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics import metric_called
 from ragtrial.records import ReportWarning
 from ragtrial.report.schema import WarningPart
+from ragtrial.scoring.tables.reading import directions_of
 
 MOST_DESCRIBED = 1_000
 """With more pairs, metrics that decide nothing are compared only for the pairs with the best setting."""
@@ -102,18 +103,21 @@ def compare(
     seed: int = 0,
     directory: str | Path = "results",
     judge: str | Path | None = None,
+    lower_is_better: Collection[str] = (),
+    higher_is_better: Collection[str] = (),
 ) -> Comparison:
     """Show which settings of one or more reports are better, by how much, and how certain that is.
 
     A report is a ``Report``, the runs that ``score`` scored, a folder, an id or ``latest`` (looked up in
-    ``directory``), or one of its settings, ``REPORT:SETTING``; settings of several reports have such names, too.
+    ``directory``), or one of its settings, ``REPORT:SETTING``; settings of several reports have such names, too. It may
+    also be a table of scores per question: a CSV or JSON file, a result file of another tool, a data frame.
     ``print`` shows the conclusion and the table of verdicts. All others are compared with ``baseline``, a
     setting or a report (then with the settings of equal names). By default all pairs are compared, and of several
     reports the first is the baseline, unless ``all_pairs`` is set. ``metric`` decides (default: the first of
     ``metrics``, or the primary metric of the first report); the others are shown with it. A difference below ``margin``
     does not matter. All intervals of a metric hold simultaneously with the probability ``confidence``. ``common``
     limits the comparison to queries with the same labels in all reports. ``judge`` is a file of a model's judgments,
-    which narrow the intervals.
+    which narrow the intervals. ``lower_is_better`` and ``higher_is_better`` name metrics of tables.
 
     Raises InputError for reports that cannot be read or compared, and for numbers out of range.
     """
@@ -127,6 +131,7 @@ def compare(
         common=common,
         directory=directory,
         may_be_unlabelled=judge is not None,
+        better=directions_of(lower_is_better, higher_is_better),
     )
     options = options_of(inputs, margin=margin, confidence=confidence, flips=flips, seed=seed)
     if judge is not None:
@@ -202,7 +207,7 @@ def close_comparisons(comparison: Comparison, *, everything: bool = False) -> Se
 
 def judged_share(setting: ComparedSetting, metric: str) -> float | None:
     """The mean share of judged hits at the cutoff of ``metric``; None if the report does not have it."""
-    k = parse_metric(metric).k
+    k = metric_called(metric).k
     mean = setting.part.scores.get("judged" if k is None else f"judged@{k}")
     return None if mean is None else mean.mean
 

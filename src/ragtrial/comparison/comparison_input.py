@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from ragtrial.comparison.statistics.clusters import Places, clusters_of
 from ragtrial.comparison.statistics.samples import Family
 from ragtrial.errors import ComparisonError, did_you_mean, listed
 from ragtrial.evaluation.grading import Scores
-from ragtrial.records import ReportWarning
+from ragtrial.records import Direction, ReportWarning
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryPart, ScoredPart, SettingPart, scored_part
 from ragtrial.scoring.query_details import over_queries
@@ -126,7 +127,8 @@ class ComparisonInput:
         """How many queries the primary metric scores for any setting, and why it does not score the others."""
         unknown = np.asarray(np.isnan(self.scores(self.primary).values).all(axis=0))
         failed = np.asarray(np.array([setting.part.per_query.skipped for setting in self.settings]).all(axis=0))
-        return scored_part(self.queries, (~unknown).tolist(), failed.tolist())
+        have_labels = any(setting.report.has_rankings for setting in self.settings)
+        return scored_part(self.queries, (~unknown).tolist(), failed.tolist(), have_labels=have_labels)
 
     @cached_property
     def clusters(self) -> Places | None:
@@ -231,12 +233,14 @@ def input_of(
     may_be_one: bool = False,
     may_be_unlabelled: bool = False,
     directory: str | Path = "results",
+    better: Mapping[str, Direction] = MappingProxyType({}),
 ) -> ComparisonInput:
     """The settings of reports, if they may be compared.
 
-    A reference is a report's folder, its id or ``latest``, one of its settings (``REPORT:SETTING``), a ``Report``, or
-    scored runs; ids are looked up in ``directory``. ``metrics`` None means all metrics that every report has and that
-    count for any query. ``primary`` is the deciding metric (default: the first of ``metrics``, or else the primary
+    A reference is a report's folder, its id or ``latest``, one of its settings (``REPORT:SETTING``), a ``Report``,
+    scored runs, or a table of scores, of whose metrics ``better`` gives directions; ids are looked up in ``directory``.
+    ``metrics`` None means all metrics that every report has and that count for any query. ``primary`` is the deciding
+    metric (default: the first of ``metrics``, or else the primary
     metric of the first report). ``settings`` limits the comparison to ``SETTING`` or ``REPORT:SETTING``. ``baseline``
     is a setting or a whole report; it is read as well if it is not among the references. By default the first of
     several reports is the baseline if another report has settings of the same names, unless ``all_pairs`` is set.
@@ -246,7 +250,7 @@ def input_of(
     Raises ReportError for reports that cannot be read; ComparisonError if reports differ in labels, queries or the
     meaning of metrics, and if there is nothing to compare; MetricError for an unknown metric.
     """
-    entries, meant = read_entries(references, settings, baseline, Path(directory))
+    entries, meant = read_entries(references, settings, baseline, Path(directory), better)
     names, about_metrics = common_metrics(entries, primary, metrics)
     queries, about_queries = common_queries(entries, names, common=common)
     queries, about_search = _unseen(entries, queries)
@@ -266,6 +270,11 @@ def input_of(
 
 
 def _nothing_to_compare(entry: ComparedReport, name: str) -> str:
+    if not entry.report.has_rankings:
+        return (
+            f"there is nothing to compare {name!r} with, the only setting of {entry.name}. Name the scores of another "
+            "system as well (`ragtrial compare A.csv B.csv`), or put both into one table, with a column `system`."
+        )
     others = [other for other in entry.names if other != name]
     another = f"Name another setting ({listed(others)})" if others else "Run a config with several retrievers"
     return (
@@ -278,6 +287,8 @@ def _no_value(inputs: ComparisonInput, *, has_others: bool) -> str:
     advice = (
         "Compare by another metric."
         if has_others
+        else "Every score of it is missing."
+        if not inputs.report.has_rankings
         else "No other metric has one: label answers, for example with "
         '`ragtrial search CONFIG "a question" --label`, and run again.'
     )
@@ -337,7 +348,7 @@ def _about_reports(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]
     """Warnings about settings that failed when they were run, missing files, and labels that are chunks."""
     for entry in entries:
         for warning in entry.report.warnings:
-            if warning.code in _TAKEN_OVER:
+            if warning.code in _TAKEN_OVER or not entry.report.has_rankings:
                 yield ReportWarning(**dict(warning))
         for failure in entry.report.failures:
             message = f"{entry.name}: {failure.name} failed when it was run, and is not compared."

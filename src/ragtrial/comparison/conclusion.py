@@ -30,7 +30,7 @@ from ragtrial.comparison.statistics.estimates import finite, limits_of_mean
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.errors import counted, listed
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics import metric_called
 from ragtrial.report.schema import PAID
 
 MOST_NAMED = 5
@@ -62,7 +62,7 @@ def found_answers(inputs: ComparisonInput) -> FoundPart | None:
 
     None without a cutoff, where grades of 1 are not relevant, and where a report has no hit_rate at that cutoff.
     """
-    k = parse_metric(inputs.primary).k
+    k = metric_called(inputs.primary).k
     columns = [setting.part.per_query.evaluations.get(f"hit_rate@{k}") for setting in inputs.settings]
     thresholds = {setting.report.relevance_threshold for setting in inputs.settings}
     if k is None or thresholds != {1} or any(column is None for column in columns):
@@ -322,11 +322,16 @@ class _Conclusion:
         return NextStepPart(action="look at the questions that have changed", command=self.look)
 
     def _label(self, action: str, questions: int | None = None) -> NextStepPart:
+        if not self.inputs.report.has_rankings:  # other tools score more questions
+            action, command = f"score {action.removeprefix('label ')}", self.commands.compare()
+            return NextStepPart(action=action, command=command, questions=questions)
         action, command = action + self.commands.about_config, self.commands.label_question()
         return NextStepPart(action=action, command=command, questions=questions)
 
     def _first_labels(self) -> NextStepPart | None:
         """The next step if no comparison is possible yet, or labels of hits could change it."""
+        if self.kind == "one setting" and not self.inputs.report.has_rankings:
+            return NextStepPart(action="add the scores of another system", command=self.commands.compare("OTHER"))
         if self.kind == "one setting":
             return NextStepPart(
                 action="add another setting to the config, to compare it with", command="ragtrial list retrievers"
@@ -389,7 +394,8 @@ class _Conclusion:
         elif not self.named("no worse"):
             reason = "all score the same on every question"
         verb = "keep" if taken == self.baseline else "take"
-        return NextStepPart(action=f"{verb} {taken}: {reason}", command=self.commands.show("--costs"))
+        command = self.commands.show("--costs") if self.inputs.report.has_rankings else self.look
+        return NextStepPart(action=f"{verb} {taken}: {reason}", command=command)
 
 
 def _answers(found: FoundPart, names: Sequence[str]) -> str:
@@ -406,7 +412,7 @@ def _cheapest(inputs: ComparisonInput, names: Sequence[str]) -> tuple[str, str] 
     A latency counts as more only above what repeated measurements differ by. None if no cost leaves any out.
     """
     parts = {name: inputs.settings[inputs.setting_index(name)].part for name in names}
-    k = parse_metric(inputs.primary).k
+    k = metric_called(inputs.primary).k
     costs = {
         "for 1,000 queries": (".2f", 1.0, PAID[1]),
         "ms per query": (",.1f", 1e3, "latency.p50"),

@@ -13,7 +13,7 @@ from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.evidence import too_wide
 from ragtrial.comparison.number_text import percent
 from ragtrial.errors import Fault, GateError, MetricError, counted, did_you_mean, listed
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics import metric_called, parse_metric
 from ragtrial.report.schema import COSTS, FailurePart, Part, SettingPart
 
 Relation = Literal["<", "<=", ">", ">=", "worse than", "not within"]
@@ -170,7 +170,7 @@ def _bound_finding(gate: Gate, name: str, setting: SettingPart) -> Finding:
         return Finding(setting=name, outcome="undecided", found="was not measured" if is_cost else "no query counts")
     fails = _BOUNDS[gate.relation](_side(value, gate.limit), 0)
     found = _beside(value, gate.limit, "")
-    if not is_cost and parse_metric(gate.quantity).definition.needs == "forbidden":  # few questions have such labels
+    if not is_cost and metric_called(gate.quantity).definition.needs == "forbidden":  # few questions have such labels
         found += f" over {counted(setting.scores[gate.quantity].n, 'question')}"
     return Finding(setting=name, outcome="failed" if fails else "passed", found=found)
 
@@ -269,7 +269,7 @@ def parse_gates(texts: Iterable[str], subject: Subject) -> list[Gate]:
 
 def known_metric(text: str, metrics: Sequence[str]) -> str:
     """The one of ``metrics`` that a spelling means. Raises MetricError with the nearest."""
-    name = str(parse_metric(text))
+    name = text if text in metrics else str(parse_metric(text))
     if name not in metrics:
         near = did_you_mean(name, metrics)
         raise MetricError(f"there is no {name!r} among the metrics.{near} There are: {listed(metrics, 40)}.")
@@ -315,7 +315,7 @@ def _faults(gate: Gate, subject: Subject) -> Iterator[str]:
     if gate.is_on_baseline:
         yield from _baseline_faults(gate, subject)
     elif gate.quantity not in COSTS:
-        definition = parse_metric(gate.quantity).definition
+        definition = metric_called(gate.quantity).definition
         lowest, highest = definition.lowest, math.inf if definition.highest is None else definition.highest
         if not lowest <= gate.limit <= highest:
             yield f"{gate.quantity} lies between {lowest:g} and {highest:g}; a limit of {gate.limit:g} says nothing."

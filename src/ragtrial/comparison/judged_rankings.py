@@ -23,7 +23,7 @@ from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import DamagedReportError, Fault, ReportError
 from ragtrial.evaluation.evaluators import scores_of
 from ragtrial.evaluation.grading import DocumentLabels, Scores, grade_codes, grade_spans
-from ragtrial.evaluation.metrics import Metric, parse_metric
+from ragtrial.evaluation.metrics import Metric, metric_called
 from ragtrial.evaluation.spans import Overlaps, span_labels
 from ragtrial.rankings import Rankings, from_rows
 from ragtrial.records import Judgment, Query, Span, Unit, highest_grades
@@ -78,7 +78,7 @@ class JudgedRankings:
 
     def usual_depth(self) -> int:
         """How deep rankings are judged unless a user says: as deep as the metric that decides looks."""
-        return parse_metric(self._inputs.primary).k or USUAL_DEPTH
+        return metric_called(self._inputs.primary).k or USUAL_DEPTH
 
     def best_ranks(self, row: int, depth: int) -> dict[HitKey, int]:
         """The first ``depth`` hits of all settings for the query at ``row``, each with its best rank."""
@@ -262,8 +262,11 @@ def unjudged_parts(inputs: ComparisonInput, comparisons: Sequence[ComparisonPart
 def depend_on_unjudged(inputs: ComparisonInput, claims: Sequence[ComparisonPart], margin: float) -> Sequence[bool]:
     """For each of ``claims``, whether labels of unjudged hits could change it; False if that is unknown.
 
-    Up to MOST_QUERIES queries are weighed. Claims beyond them depend on unjudged hits if there are any.
+    Up to MOST_QUERIES queries are weighed. Claims beyond them depend on unjudged hits if there are any. Scores of a
+    table depend on no hits.
     """
+    if not all(setting.report.has_rankings for setting in inputs.settings):
+        return [False] * len(claims)
     weighed = claims[: max(1, MOST_QUERIES // max(1, len(inputs.queries)))]
     known = [part.depends_on_unjudged is True for part in unjudged_parts(inputs, weighed, margin)]
     return known + [min(claim.judged or 0.0, claim.judged_baseline or 0.0) < 1 for claim in claims[len(weighed) :]]
@@ -300,7 +303,7 @@ def _part(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPar
 
 def _extremes(inputs: ComparisonInput, rankings: JudgedRankings, part: ComparisonPart) -> dict[str, Any]:
     """Both differences and the hits they are about. Raises ReportError where they are not known."""
-    metric, indices = parse_metric(part.metric), [inputs.setting_index(name) for name in (part.baseline, part.setting)]
+    metric, indices = metric_called(part.metric), [inputs.setting_index(name) for name in (part.baseline, part.setting)]
     rows = np.flatnonzero(~np.isnan(inputs.scores(part.metric).values[indices]).any(axis=0)).tolist()
     if not rows:
         raise ReportError("no query counts for both.")

@@ -13,7 +13,7 @@ from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInpu
 from ragtrial.comparison.statistics.samples import unrounded
 from ragtrial.components.refiners import REFINERS, Refiner
 from ragtrial.errors import Fault, ReportError
-from ragtrial.evaluation.metrics import Metric, parse_metric
+from ragtrial.evaluation.metrics import Metric, metric_called
 from ragtrial.evaluation.metrics.base import HitCount, WeightedSum
 from ragtrial.records import Unit, highest_grades
 from ragtrial.report.model import Report, part_file
@@ -258,7 +258,7 @@ class GainShare:
 
 def why_no_shares(metric: str, unit: Unit, *, has_groups: bool = False) -> str | None:
     """Why a metric's value is not split among documents, a sentence; None where it is."""
-    parsed = parse_metric(metric)
+    parsed = metric_called(metric)
     if unit == "span":
         return "passages count, which may be found in several chunks together."
     if has_groups:
@@ -271,7 +271,7 @@ def why_no_shares(metric: str, unit: Unit, *, has_groups: bool = False) -> str |
 
 def gain_share(metric: str, query: QueryPart, report: Report) -> GainShare:
     """The gains of a query's judged documents for ``metric``, for which ``why_no_shares`` must be None."""
-    parsed = parse_metric(metric)
+    parsed = metric_called(metric)
     judged = highest_grades((judgment.doc, judgment.relevance) for judgment in query.relevant_docs)
     grades = np.array(list(judged.values()), dtype=np.int32)
     relevant, structure = grades >= parsed.threshold(report.relevance_threshold), parsed.definition.structure

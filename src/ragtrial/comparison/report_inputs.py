@@ -7,19 +7,33 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Protocol, cast
 
 from ragtrial.errors import ComparisonError, Fault, MetricError, ReportError, counted, did_you_mean, listed
-from ragtrial.evaluation.metrics import Metric, parse_metric
-from ragtrial.records import ReportWarning, highest_grades
+from ragtrial.evaluation.metrics import metric_called, parse_metric
+from ragtrial.records import Direction, ReportWarning, highest_grades
 from ragtrial.report.find import find_report
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import QueryPart, SettingPart
 from ragtrial.scoring.as_report import score_report
 from ragtrial.scoring.score_runs import Scoring
+from ragtrial.scoring.tables.reading import TableReports, table_of
+from ragtrial.scoring.tables.table_report import with_ids_of
 
-Reference = str | Path | Report | Scoring
-"""A report's folder, id, or ``latest``; a setting of one, ``REPORT:SETTING``; a report, or runs that were scored."""
+
+class Frame(Protocol):
+    """A data frame of pandas or polars, or an Arrow table."""
+
+    @property
+    def columns(self) -> Any: ...
+
+
+Reference = str | Path | Report | Scoring | Frame | Sequence[Mapping[str, object]]
+"""A report's folder, id, or ``latest``; a setting of one, ``REPORT:SETTING``; a report, or runs that were scored.
+
+Or a table of scores per question: a file, a data frame, or rows; ``FILE:SETTING`` is one setting of a file.
+"""
 
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 
@@ -57,14 +71,20 @@ class Baseline:
 class _Entries(dict[object, ComparedReport]):
     """The reports by their folders: each is read once, however often it is named."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, tables: TableReports) -> None:
+        self._directory, self.tables = directory, tables
 
     def read(self, reference: Reference) -> ComparedReport:
         """Raises ReportError if there is no such report, or no such setting of it."""
-        if isinstance(reference, Report | Scoring):
+        if (table := table_of(reference)) is not None:
+            report, settings = self.tables.find(*table)
+            entry = self.setdefault(id(report), ComparedReport(report, []))
+            entry.chosen = [*(entry.chosen or ()), *settings]
+            entry.spellings += [Path(table[0]).name, table[0]] if isinstance(table[0], str) else []
+            return entry
+        if not isinstance(reference, str | Path):
             if id(reference) not in self:
-                report = score_report(reference) if isinstance(reference, Scoring) else reference
+                report = score_report(reference) if isinstance(reference, Scoring) else cast("Report", reference)
                 self[id(reference)] = ComparedReport(report)
             return self[id(reference)]
         folder, name, setting = self._found(str(reference))
@@ -94,18 +114,21 @@ class _Entries(dict[object, ComparedReport]):
 
 
 def read_entries(
-    references: Sequence[Reference], settings: Sequence[str] | None, baseline: Reference | None, directory: Path
-) -> tuple[list[ComparedReport], Baseline | None]:
+    references: Sequence[Reference], settings: Sequence[str] | None, baseline: Reference | None, directory: Path,
+    better: Mapping[str, Direction] = MappingProxyType({}),
+) -> tuple[list[ComparedReport], Baseline | None]:  # fmt: skip
     """The reports of ``references`` with their chosen settings, and the baseline.
 
-    ``settings`` are ``SETTING`` or ``REPORT:SETTING``; None means all. A baseline in another report is read as well,
-    and a baseline that is not in ``settings`` is still compared. Raises ReportError for missing reports and settings,
-    all at once; ComparisonError for a report without queries or settings.
+    Tables of scores become one report together if no two have a setting of one name; ``better`` has directions of their
+    metrics. ``settings`` are ``SETTING`` or ``REPORT:SETTING``; None means all. A baseline in another report is read as
+    well, and a baseline that is not in ``settings`` is still compared. Raises ReportError for missing reports and
+    settings, all at once; ComparisonError for a report without queries or settings.
     """
     if not references:
         raise ComparisonError("no report is given; name one or more: a folder, a run id, or `latest`.")
-    reading = _Entries(directory)
     faults: list[Fault] = []
+    tables = TableReports.of([*references, baseline], better, faults)
+    reading = _Entries(directory, tables)
     for reference in references:
         try:
             reading.read(reference)
@@ -115,6 +138,8 @@ def read_entries(
         raise ReportError(*dict.fromkeys(faults))
     meant = None if baseline is None else _read_baseline(reading, baseline)
     entries = list(reading.values())
+    for entry in entries:
+        entry.report = with_ids_of(entry.report, [other.report for other in entries])
     for number, entry in enumerate(entries, 1):
         entry.spellings = [*_spellings(entry), f"report-{number}"]
     counts = Counter(name for entry in entries for name in entry.spellings)
@@ -129,7 +154,12 @@ def read_entries(
 
 def _read_baseline(reading: _Entries, baseline: Reference) -> Baseline:
     """Resolve a baseline: first as a setting, then as a compared report, then as another report."""
-    if isinstance(baseline, Report | Scoring):
+    if (table := table_of(baseline)) is not None:
+        entry, settings = reading.read(baseline), reading.tables.find(*table)[1]
+        if len(settings) < len(entry.names) and len(settings) > 1:
+            raise ComparisonError(f"the baseline {table[0]} has several settings; name one: {table[0]}:{settings[0]}.")
+        return Baseline(settings[0] if len(settings) == 1 else None, entry)
+    if not isinstance(baseline, str | Path):
         return Baseline(None, reading.read(baseline))
     written, entries = str(baseline), list(reading.values())
     if any(written in entry.names for entry in entries):
@@ -211,10 +241,11 @@ def common_queries(
     each report has all queries of its neighbour, with the same labels. Raises ComparisonError with every difference.
     """
     first, warnings = entries[0], list[ReportWarning]()
-    differences = [fault for entry in entries[1:] for fault in _rule_differences(first, entry, names)]
+    ranked = [entry for entry in entries if entry.report.has_rankings]
+    differences = [fault for entry in ranked[1:] for fault in _rule_differences(ranked[0], entry, names)]
     if differences:
         raise ComparisonError(*differences, "Run or score one again by the rules of the other.")
-    orders = any((metric := _metric(name)) and metric.definition.needs == "order" for name in names)
+    orders = any(metric_called(name).definition.needs == "order" for name in names)
     shared = {query.id for query in first.report.queries}
     faults: list[str] = []
     only_added = True
@@ -293,20 +324,20 @@ def common_metrics(
     if left_out:
         message = f"left out, not in every report: {listed(left_out)}."
         warnings.append(ReportWarning("metrics-left-out", message))
+    if primary is None and len(everywhere) > 1 and not first.report.has_rankings:
+        message = f"{decisive} decides, the first of {len(everywhere)} metrics; --metric NAME chooses another one."
+        warnings.append(ReportWarning("first-metric-decides", message))
     return names, warnings
 
 
 def _known(name: str, entries: Sequence[ComparedReport]) -> str:
     """The metric that ``name`` means, as reports spell it. Raises MetricError if it is none."""
-    return name if any(name in entry.report.metrics for entry in entries) else str(parse_metric(name))
-
-
-def _metric(name: str) -> Metric | None:
-    """The metric of this name; None if another version of ragtrial, or a plug-in, defines it."""
-    try:
-        return parse_metric(name)
-    except MetricError:
-        return None
+    if any(name in entry.report.metrics for entry in entries):
+        return name
+    if not all(entry.report.has_rankings for entry in entries):
+        known = dict.fromkeys(metric for entry in entries for metric in entry.report.metrics)
+        raise MetricError(f"there is no metric {name!r}.{did_you_mean(name, known)} There are: {listed(known, 40)}.")
+    return str(parse_metric(name))
 
 
 def _rule_differences(first: ComparedReport, other: ComparedReport, names: Sequence[str]) -> Iterator[str]:
@@ -334,7 +365,7 @@ def _rules(entry: ComparedReport, names: Sequence[str]) -> dict[tuple[str, str],
     for name in names:
         rules["queries that are counted", name] = report.metrics[name].counted
         rules["formula", name] = report.metrics[name].formula
-        if (metric := _metric(name)) and metric.k is None:
+        if metric_called(name).k is None:
             rules["depth", name] = scoring.get("depth") or "all hits"
     return rules
 
@@ -346,6 +377,7 @@ def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: 
     documents differ: the same passage may be elsewhere in them. The ``orders`` of labels matter to metrics of orders.
     """
     is_span = first.report.unit == "span"
+    have_labels = first.report.has_rankings and other.report.has_rankings
     places = first.report.dataset.documents_fingerprint == other.report.dataset.documents_fingerprint
     ours, theirs = ({query.id: query for query in entry.report.queries} for entry in (first, other))
     unlike: dict[str, str] = {}
@@ -354,6 +386,8 @@ def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: 
         labels, others = (_labels(own, is_span=is_span, places=places) for own in (query, twin))
         if query.text and twin.text and query.text != twin.text:
             unlike[name] = "another text"
+        elif not have_labels:
+            continue
         elif docs := [doc for doc in {**labels, **others} if labels.get(doc) != others.get(doc)]:
             unlike[name] = f"other labels of {docs[0]!r}"
         elif orders and _order(query) != _order(twin):
@@ -396,8 +430,8 @@ def _remedy(shared: int) -> str:
 
 
 def _document_warnings(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
-    first = entries[0]
-    for other in entries[1:]:
+    first, *others = [entry for entry in entries if entry.report.has_rankings] or entries[:1]
+    for other in others:
         searched = [entry.report.dataset.documents_fingerprint for entry in (first, other)]
         if None in searched or searched[0] != searched[1]:
             code = "documents-unknown" if None in searched else "other-documents"

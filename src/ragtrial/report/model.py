@@ -109,6 +109,9 @@ class Report(Part):
     scored: ScoredPart | None = None
     """How many queries the primary metric scores, and why not the others; null before the report is written."""
 
+    has_rankings: bool = Field(default=True, exclude_if=bool)
+    """False for a table of scores per question, which has no hits and no labels; not written otherwise."""
+
     metrics: dict[str, MetricPart]
     prompt: str | None
     """The prompt template of the labels."""
@@ -148,6 +151,8 @@ class Report(Part):
     @property
     def folder(self) -> Path:
         """The folder of the report, once it is written or if it was read. Raises ReportError before."""
+        if not self.has_rankings:
+            raise ReportError(f"{self.experiment} is a table of scores: it has no rankings and no texts.")
         if self._folder is None:
             raise ReportError(f"run {self.run_id} is not written yet; it has no folder.")
         return self._folder
@@ -263,7 +268,8 @@ class Report(Part):
         """The number of queries that the primary metric scores for any setting, and why not the others."""
         columns, rows = [setting.per_query for setting in self.settings], range(len(self.queries))
         known = [any(own.evaluations[self.primary_metric][row] is not None for own in columns) for row in rows]
-        return scored_part(self.queries, known, [all(own.skipped[row] for own in columns) for row in rows])
+        failed = [all(own.skipped[row] for own in columns) for row in rows]
+        return scored_part(self.queries, known, failed, have_labels=self.has_rankings)
 
     def sign(self, metric: str) -> int:
         """1 if higher values of ``metric`` are better, -1 if lower values are."""

@@ -437,6 +437,9 @@ class ScoredPart(Part):
     failed: int
     """Not scored: no setting could answer them."""
 
+    missing: int = Field(default=0, exclude_if=lambda missing: not missing)
+    """Not scored: without a score in a table, which has no labels."""
+
     @property
     def sentence(self) -> str:
         """``62 questions (59 scored; 3 have no answer in the documents)``; without brackets if all are scored."""
@@ -450,13 +453,20 @@ class ScoredPart(Part):
             yield f"{self.unlabelled:,} {'has' if self.unlabelled == 1 else 'have'} no label that counts"
         if self.failed:
             yield f"{self.failed:,} could not be searched"
+        if self.missing:
+            yield f"{self.missing:,} {'has' if self.missing == 1 else 'have'} no score"
 
 
-def scored_part(queries: Sequence[QueryPart], is_scored: Sequence[bool], has_failed: Sequence[bool]) -> ScoredPart:
+def scored_part(
+    queries: Sequence[QueryPart], is_scored: Sequence[bool], has_failed: Sequence[bool], *, have_labels: bool = True
+) -> ScoredPart:
     """Counts over ``queries``; each that is not scored has one reason, the first of those above that holds."""
     missing = [
         (query, failed) for query, known, failed in zip(queries, is_scored, has_failed, strict=True) if not known
     ]
+    if not have_labels:
+        counts = {"scored": len(queries) - len(missing), "questions": len(queries), "missing": len(missing)}
+        return ScoredPart(**counts, unanswerable=0, unlabelled=0, failed=0)
     unanswerable = sum(UNANSWERABLE in query.tags for query, _ in missing)
     failed = sum(failed for query, failed in missing if UNANSWERABLE not in query.tags)
     return ScoredPart(

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragtrial.comparison.number_text import signed, signed_interval
 from ragtrial.errors import ReportError, counted, did_you_mean
-from ragtrial.evaluation.metrics import METRICS, parse_metric
+from ragtrial.evaluation.metrics import METRICS, metric_called, parse_metric
 from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
@@ -85,7 +85,7 @@ def budget_table(report: Report, settings: Sequence[SettingPart], width: int) ->
     known = [(setting, setting.budget) for setting in settings if setting.budget]
     if not known:
         return Table((), ())
-    chosen = [str(parse_metric(name).at(None)) for name in usual_metrics(report)]
+    chosen = [str(metric_called(name).at(None)) for name in usual_metrics(report)]
     names = [name for name in dict.fromkeys(chosen) if name in known[0][1].scores] or list(known[0][1].scores)
     known.sort(key=lambda pair: -(pair[1].scores[names[0]].mean or 0.0))
     rows = [
@@ -203,7 +203,7 @@ def metric_table(report: Report, settings: Sequence[SettingPart]) -> Table:
 
 def named_metrics(report: Report, text: str) -> list[str]:
     """The metrics of ``report`` that a list like ``ndcg@10,MRR@10`` names. Raises ReportError, MetricError."""
-    names = [str(parse_metric(part)) for part in spellings(text)]
+    names = [part if part in report.metrics else str(parse_metric(part)) for part in spellings(text)]
     if not names:
         raise ReportError(f"{text!r} names no metric. Run {report.run_id} has: {', '.join(report.metrics)}.")
     for name in names:
@@ -244,12 +244,12 @@ def usual_metrics(report: Report) -> list[str]:
 
     Under unit: span text without a label is not judged, so its share is left out.
     """
-    cutoff = parse_metric(report.primary_metric).k or 0
+    cutoff = metric_called(report.primary_metric).k or 0
     names = [report.primary_metric]
     columns = {name: own.columns[report.unit] for name, own in METRICS.registered() if report.unit in own.columns}
     for usual in sorted(columns, key=columns.__getitem__):
-        same = [name for name in report.metrics if parse_metric(name).name == usual]
-        same.sort(key=lambda name: abs((parse_metric(name).k or 0) - cutoff))
-        names += [name for name in same[:1] if name not in names and parse_metric(names[0]).name != usual]
+        same = [name for name in report.metrics if metric_called(name).name == usual]
+        same.sort(key=lambda name: abs((metric_called(name).k or 0) - cutoff))
+        names += [name for name in same[:1] if name not in names and metric_called(names[0]).name != usual]
     labelled = [name for name in names[1:] if name.startswith("judged@")]
     return [*[name for name in names if name not in labelled][: _MOST_METRICS - len(labelled)], *labelled]

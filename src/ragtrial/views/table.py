@@ -227,9 +227,9 @@ def mean_table(title: str, metrics: Sequence[str], rows: Sequence[Sequence[str]]
 
 def _best_of(metric: str) -> Literal["highest", "lowest"] | None:
     """The best values of a metric; None for counts of judged hits, which do not measure quality."""
-    from ragtrial.evaluation.metrics import parse_metric  # not for the help, which has tables too
+    from ragtrial.evaluation.metrics import metric_called  # not for the help, which has tables too
 
-    definition = parse_metric(metric).definition
+    definition = metric_called(metric).definition
     if definition.prefers in ("judged", "unjudged"):
         return None
     return "lowest" if definition.better == "lower" else "highest"

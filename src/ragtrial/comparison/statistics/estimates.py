@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
-from ragtrial.errors import MetricError
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics import metric_called
 
 _ROUNDING = 1e-12
 
@@ -72,10 +71,7 @@ def within(interval: tuple[float, float], metric: str) -> tuple[float, float]:
 
 def limits_of_mean(metric: str) -> tuple[float, float | None]:
     """The lowest and the highest mean that ``metric`` can have; None if there is no highest, or if it is unknown."""
-    try:
-        definition = parse_metric(metric).definition
-    except MetricError:  # of another version, or a plug-in
-        return 0.0, None
+    definition = metric_called(metric).definition
     return definition.lowest, definition.highest
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -397,6 +398,25 @@ class Metric:
         gains = [f"{grade}={_plain(gain)}" for grade, gain in self.gains]
         inside = ",".join([*gains, *(f"{key}={shown(value)}" for key, value in self.parameters)])
         return self.name + (f"({inside})" if inside else "") + (f"@{self.k}" if self.k is not None else "")
+
+
+class UnknownMetric(Metric):
+    """A metric of another tool, another version or a plug-in: only its name is known, and it is never computed here."""
+
+    @property
+    def is_function(self) -> bool:
+        return False
+
+    @property
+    def definition(self) -> Definition:
+        """A definition without limits. Reports keep the direction."""
+        return Definition(
+            self.name, "graded", "gain", "", "", _not_computed, cut="none", highest=None, lowest=-math.inf
+        )  # fmt: skip
+
+
+def _not_computed(_formulas: Formulas) -> Scores:
+    raise MetricError("the metric of another tool is not computed here.")
 
 
 def _plain(gain: float) -> str:

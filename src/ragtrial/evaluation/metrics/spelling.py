@@ -13,6 +13,7 @@ from ragtrial.evaluation.metrics.base import (
     Definition,
     Metric,
     MetricParameter,
+    UnknownMetric,
     Value,
     function_definition,
 )
@@ -79,6 +80,19 @@ def parse_metric(text: str) -> Metric:
         right = metric.at(None) if definition.cut == "none" else metric
         raise MetricError(f"{text!r}: {name} has no cutoff; write {right}.")
     return metric
+
+
+@lru_cache(maxsize=1000)
+def metric_called(name: str) -> Metric:
+    """The metric that reports call ``name``; an ``UnknownMetric`` if it is no spelling of ours.
+
+    The ``accuracy`` of another tool is not the hit rate that this alias means in a config.
+    """
+    try:
+        metric = parse_metric(name)
+    except MetricError:
+        return UnknownMetric(name)
+    return metric if str(metric) == name else UnknownMetric(name)
 
 
 def parse_metrics(metrics: str | Sequence[str | Metric], *, trec: bool = False) -> list[Metric]:

@@ -154,16 +154,27 @@ def _listed_rows(rows: Sequence[Any], kind: Kind, columns: Columns | None, fault
 
 def _table_rows(table: Any, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
     """Rows of a table of pandas, polars, Arrow, or any other that speaks Arrow's interface."""
-    if not (hasattr(table, "iloc") or hasattr(table, "get_column") or hasattr(table, "column_names")):
-        import pyarrow as pa
-
-        table = pa.table(table)
-    names = list(map(str, table.column_names if hasattr(table, "column_names") else table.columns))
+    table, names = _named_columns(table)
     chosen = roles_of(names, kind, columns, faults)
     queries, documents, numbers = (_values(table, names, name) for name in list(chosen.values())[:3])
     if not queries:
         raise faults.fail("has no rows.")
     return Rows(queries, documents, numbers, list(chosen)[2])
+
+
+def _named_columns(table: Any) -> tuple[Any, list[str]]:
+    """A table whose columns can be read, and their names."""
+    if not (hasattr(table, "iloc") or hasattr(table, "get_column") or hasattr(table, "column_names")):
+        import pyarrow as pa
+
+        table = pa.table(table)
+    return table, list(map(str, table.column_names if hasattr(table, "column_names") else table.columns))
+
+
+def table_columns(table: Any) -> dict[str, list[object]]:
+    """All columns of a table of pandas, polars, Arrow, or any other that speaks Arrow's interface."""
+    table, names = _named_columns(table)
+    return {name: _values(table, names, name) for name in names}
 
 
 def _values(table: Any, names: list[str], name: str) -> list[object]:

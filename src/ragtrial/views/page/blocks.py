@@ -29,7 +29,7 @@ from ragtrial.comparison.query_differences import (
 )
 from ragtrial.errors import Fault, ReportError
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics import metric_called
 from ragtrial.rankings import Bools, Codes, Counts
 from ragtrial.records import Unit
 from ragtrial.report.model import TEXTS
@@ -66,7 +66,7 @@ def summary_block(
     """Settings in the order of ``ranked``, questions, every value of the chosen metrics, and the rank of each first
     answer.
     """
-    report, k = inputs.report, parse_metric(inputs.primary).k
+    report, k = inputs.report, metric_called(inputs.primary).k
     return {
         "metrics": [
             {"name": name, "formula": report.metrics[name].formula, "better": report.metrics[name].better}

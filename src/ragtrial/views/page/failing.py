@@ -11,7 +11,7 @@ import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.errors import listed
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics import metric_called
 from ragtrial.report.model import TEXTS, label_text
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import JudgmentPart, QueryPart
@@ -83,7 +83,7 @@ def _failing(inputs: ComparisonInput, hits: FoundHits, texts: dict[str, Row], ro
     labels = sorted(query.relevant_docs, key=lambda label: (label.relevance, bool(label.spans)), reverse=True)
     label = labels[0] if labels and labels[0].relevance > 0 else None
     first = hits.settings[index].of_query(row)[:1]
-    k, ranks = parse_metric(inputs.primary).k, ""
+    k, ranks = metric_called(inputs.primary).k, ""
     if label is not None:
         ranks = _ranks(inputs.names, [_rank(hits, row, at, label, k) for at in range(len(hits.settings))], k)
     return Failing(

@@ -22,7 +22,7 @@ from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.gates import Findings
 from ragtrial.comparison.number_text import percent
 from ragtrial.errors import listed
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics import metric_called
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.analysis import Analysis, analyse
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 def means_by_metric(inputs: ComparisonInput) -> Table:
     """One row per setting, best first by the primary metric; the share of judged hits comes last."""
     report, settings = inputs.report, [setting.part for setting in inputs.settings]
-    k = parse_metric(inputs.primary).k
+    k = metric_called(inputs.primary).k
     wanted = [inputs.primary, *usual_metrics(report), "judged" if k is None else f"judged@{k}"]
     metrics = [name for name in dict.fromkeys(wanted) if all(name in setting.scores for setting in settings)]
     best = map(inputs.setting_index, best_first(inputs))
@@ -80,7 +80,7 @@ def _named_parts(inputs: ComparisonInput) -> list[SettingPart]:
 def column_texts(inputs: ComparisonInput) -> dict[str, str]:
     """The formula of each metric, by its name with and without cutoff."""
     formulas = {name: part.formula for name, part in inputs.report.metrics.items()}
-    return {str(parse_metric(name).at(None)): formula for name, formula in formulas.items()} | formulas
+    return {str(metric_called(name).at(None)): formula for name, formula in formulas.items()} | formulas
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def _caveats(analysis: Analysis, inputs: ComparisonInput) -> list[str]:
     lines = list(analysis.judge.sentences) if analysis.judge else []
     shares = [judged_share(setting, inputs.primary) for setting in inputs.settings]
     unlabelled = [1 - share for share in shares if share is not None]
-    k = parse_metric(inputs.primary).k
+    k = metric_called(inputs.primary).k
     if not analysis.conclusion.scored.scored:
         return lines
     if inputs.report.unit == "span":
@@ -234,7 +234,7 @@ def _caveats(analysis: Analysis, inputs: ComparisonInput) -> list[str]:
 
 def answers_by_cutoff(inputs: ComparisonInput, ranked: Sequence[str]) -> Table:
     """For how many questions each setting finds an answer in the first hits; no row without hit rates."""
-    metrics = [metric for metric in map(parse_metric, inputs.report.metrics) if metric.definition.name == "hit_rate"]
+    metrics = [metric for metric in map(metric_called, inputs.report.metrics) if metric.definition.name == "hit_rate"]
     cutoffs = sorted(metric.k for metric in metrics if metric.k)
     settings = [inputs.settings[inputs.setting_index(name)] for name in ranked]
     rows = []

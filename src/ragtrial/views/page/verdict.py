@@ -18,7 +18,7 @@ from ragtrial.comparison.statistics.clusters import linearised
 from ragtrial.comparison.statistics.estimates import mean_interval
 from ragtrial.comparison.sweep_effects import EffectPart, EffectsPart
 from ragtrial.errors import counted, listed
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics import metric_called
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.analysis import Analysis
 from ragtrial.views.sections.details import level_text
@@ -238,7 +238,7 @@ def plot_of(inputs: ComparisonInput, analysis: Analysis, ranked: Sequence[str]) 
     names = [name for name in ordered if not inputs.are_pairs_by_name or name in parts]
     settings = [inputs.settings[inputs.setting_index(name)] for name in names]
     options, shared = _options(settings)
-    unit, costs = _context_costs(settings, parse_metric(conclusion.metric).k)
+    unit, costs = _context_costs(settings, metric_called(conclusion.metric).k)
     has_cost = bool(costs) and max(costs) >= _WORTH_A_COLUMN * min(costs)
     shown_costs = [f"{cost:,.0f}" for cost in costs] if has_cost else [""] * len(settings)
     rows = [
@@ -270,7 +270,7 @@ def plot_of(inputs: ComparisonInput, analysis: Analysis, ranked: Sequence[str]) 
         options=[option_name(name) for name in options] if is_low else [],
         counts=f"finds an answer in the first {k}" if k else "",
         metric=conclusion.metric,
-        cost=f"{unit} in the first {k or parse_metric(conclusion.metric).k}" if has_cost else "",
+        cost=f"{unit} in the first {k or metric_called(conclusion.metric).k}" if has_cost else "",
         about=about,
         axis=axis,
         margin=0.0 if is_of_means else analysis.procedure.margin,

@@ -19,7 +19,7 @@ from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.number_text import percent
 from ragtrial.errors import PlotError
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics import metric_called
 from ragtrial.views.sections.base import View, ViewInput, registered
 
 if TYPE_CHECKING:
@@ -93,13 +93,13 @@ def _names_by_k(inputs: ComparisonInput) -> tuple[str, Mapping[int, str]]:
     """The primary metric, or the first one that has two cutoffs, and its names by ascending k. Raises PlotError."""
     by_metric: dict[str, dict[int, str]] = {}
     for name in inputs.report.metrics:
-        metric = parse_metric(name)
+        metric = metric_called(name)
         if metric.k is not None:
             by_metric.setdefault(str(metric.at(None)), {})[metric.k] = name
     curves = {base: names for base, names in by_metric.items() if len(names) > 1}
     if not curves:
         raise PlotError("cannot plot curves: no metric has two cutoffs; add values of k and run again.")
-    primary = str(parse_metric(inputs.primary).at(None))
+    primary = str(metric_called(inputs.primary).at(None))
     base = primary if primary in curves else next(iter(curves))
     return base, dict(sorted(curves[base].items()))
 

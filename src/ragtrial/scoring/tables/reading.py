@@ -1,0 +1,151 @@
+"""Reading tables of scores: files of any form, data frames and lists of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtrial.dataset.foreign_files import Content, read_content
+from ragtrial.errors import Fault, ReportError, counted, listed
+from ragtrial.records import Direction
+from ragtrial.report.model import Report
+from ragtrial.runs.formats.rows import table_columns
+from ragtrial.runs.streams import stem_of
+from ragtrial.scoring.tables.base import (
+    SCORE_FORMS,
+    Score,
+    ScoreForm,
+    ScoreTable,
+    Source,
+    converted,
+    forms_by_specificity,
+)
+from ragtrial.scoring.tables.table_report import table_reports
+
+HEADER = "question,system,metric,score"
+
+
+def table_of(reference: object) -> tuple[Any, str | None] | None:
+    """The file, data frame or list of rows that ``reference`` is, and the setting that it names; None for a report.
+
+    ``FILE:SETTING`` is one setting of a file.
+    """
+    if not isinstance(reference, str | Path):
+        is_table = hasattr(reference, "__arrow_c_stream__") or hasattr(reference, "columns")
+        return (reference, None) if is_table or isinstance(reference, list | tuple) else None
+    before, _, setting = str(reference).rpartition(":")
+    for path, named in ((str(reference), None), (before, setting)):
+        if path and Path(path).is_file() and Path(path).name not in ("report.json", "latest"):
+            return path, named
+    return None
+
+
+def directions_of(lower: Iterable[str], higher: Iterable[str]) -> dict[str, Direction]:
+    """The directions of metrics that a user gives. Raises ReportError for a metric in both."""
+    if both := listed(set(lower) & set(higher)):
+        raise ReportError(f"{both}: either lower or higher values are better; name it once.")
+    return {**dict.fromkeys(lower, "lower"), **dict.fromkeys(higher, "higher")}
+
+
+@dataclass(frozen=True, eq=False)
+class TableReports:
+    """The reports of tables, and the settings of each table, by the file or the identity of the table."""
+
+    reports: Mapping[object, Report]
+    settings: Mapping[object, Sequence[str]]
+
+    @classmethod
+    def of(cls, references: Iterable[object], better: Mapping[str, Direction], faults: list[Fault]) -> TableReports:
+        """The tables among ``references``, read together. Faults are added to ``faults``, and leave no report."""
+        sources = {_key(table[0]): table[0] for table in map(table_of, references) if table is not None}
+        tables: dict[object, ScoreTable] = {}
+        known = len(faults)
+        for number, (key, source) in enumerate(sources.items(), 1):
+            try:
+                tables[key] = read_table(source, number, is_alone=len(sources) == 1)
+            except ReportError as error:
+                faults += error.faults
+        reports: list[Report] = []
+        if len(faults) == known and tables:
+            try:
+                reports = table_reports(list(tables.values()), better)
+            except ReportError as error:
+                faults += error.faults
+        by_table = zip(tables, reports * (len(tables) if len(reports) == 1 else 1), strict=False)
+        return cls(dict(by_table), {key: list(table.settings) for key, table in tables.items()})
+
+    def find(self, source: object, setting: str | None = None) -> tuple[Report, Sequence[str]]:
+        """The report of a table, and its settings, or only ``setting``. Raises ReportError if there is none."""
+        key = _key(source)
+        if key not in self.reports:
+            raise ReportError  # its faults are known
+        report = self.reports[key]
+        return report, self.settings[key] if setting is None else [report.setting(setting).name]
+
+
+def _key(source: object) -> object:
+    return Path(source).resolve() if isinstance(source, str | Path) else id(source)
+
+
+def read_table(source: object, number: int = 1, *, is_alone: bool = True) -> ScoreTable:
+    """The scores of a file, a data frame, or a list of rows.
+
+    A table in memory is called by its ``number`` among the tables. Raises ReportError with all faults.
+    """
+    if isinstance(source, str | Path):
+        content, name = _content(Path(source)), stem_of(source)
+    else:
+        name = f"table-{number}"
+        content = Content(name, _rows_of(source, name), ReportError, lines=())
+    form = _recognised(content)
+    warnings: list[Any] = []
+    given = Source(content, name, is_alone=is_alone, warnings=warnings)
+    scores: Sequence[Score] = list(converted(form.read(given), content))
+    if not scores and not content.faults:
+        content.fault((), "has no score.")
+    content.check()
+    return ScoreTable(name, content.file, form.name, scores, _directions(form), warnings)
+
+
+def _content(path: Path) -> Content:
+    content = read_content(path, ReportError, HEADER, keeps_case=True)
+    value = content.value
+    if isinstance(value, Mapping) and len(value) > 1 and all(isinstance(column, Mapping) for column in value.values()):
+        first, *others = value.values()
+        if first and all(column.keys() == first.keys() for column in others):  # as pandas writes a frame by default
+            rows = [{name: column[index] for name, column in value.items()} for index in first]
+            return Content(content.file, rows, ReportError, lines=range(1, len(rows) + 1))
+    return content
+
+
+def _rows_of(source: object, name: str) -> list[Any]:
+    if isinstance(source, list | tuple):
+        return list(source)
+    columns = table_columns(source)
+    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    if not rows:
+        raise ReportError(Fault(name, message="has no row."))
+    return rows
+
+
+def _recognised(content: Content) -> ScoreForm:
+    for form in forms_by_specificity():
+        if form.can_read(content):
+            return form
+    if content.rows:
+        message = (
+            f"is no table of scores: it is {content.seen()}, in {counted(len(content.rows), 'row')}. Needed are rows "
+            f"with the columns {HEADER}, or a column of questions and a column of numbers for each system."
+        )
+    else:
+        tried = "; ".join(f"{form.name} ({form.recognised_by})" for form in forms_by_specificity())
+        message = f"has scores of no known form: it is {content.seen()}. Tried: {tried}."
+    raise ReportError(Fault(content.file, message=message))
+
+
+def _directions(form: ScoreForm) -> dict[str, Any]:
+    """The directions of metrics by their names in small letters. ``form`` comes before other tools."""
+    known = {name: better for _, other in SCORE_FORMS.members() for name, better in other.directions.items()}
+    return {**known, **form.directions}

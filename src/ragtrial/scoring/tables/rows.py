@@ -1,0 +1,153 @@
+"""Scores in rows, as anyone can write them: a row per score, a column per setting, or a column per metric."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragtrial.dataset.foreign_files import Content
+from ragtrial.errors import MetricError, listed
+from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.options import FieldPath
+from ragtrial.scoring.tables.base import SCORE_FORMS, Score, Source, is_blank, is_score, score_form
+
+_ROLES = {
+    "id": "id, query_id, question_id, qid, sample_id, example_id, item_id, case_id, test_id, doc_id",
+    "text": "question, query, q, user_input, input, question_text, query_text, prompt, text",
+    "setting": "system, setting, retriever, pipeline, model, model_name, variant, configuration, provider, run",
+    "metric": "metric, metric_name, measure, scorer, evaluator, score_name",
+    "score": "score, value, metric_value, score_value",
+    "cluster": "cluster, cluster_id, conversation, conversation_id",
+    "error": "error, error_message, exception",
+}
+"""Usual names of the columns of each role. The first one in a table counts."""
+_REPEATS = {"repeat", "repetition", "epoch", "seed", "trial", "attempt", "replicate", "iteration", "run", "sample"}
+_INDICES = {"index", "row", "unnamed: 0", "order"}
+_TEXTS = {
+    "answer", "response", "reference", "expected", "expected_output", "expected_answer", "actual_output", "output",
+    "ground_truth", "target", "prediction", "reason", "comment", "notes", "tags", "timestamp", "date", "time",
+}  # fmt: skip
+"""Columns whose numbers are no scores."""
+
+
+def roles_of(columns: Iterable[str]) -> dict[str, str]:
+    """The columns by role, as far as they have a usual name."""
+    names = {column.strip().lower().replace(" ", "_").replace("-", "_"): column for column in columns}
+    chosen = {role: [names[name] for name in usual.split(", ") if name in names] for role, usual in _ROLES.items()}
+    return {role: matching[0] for role, matching in chosen.items() if matching}
+
+
+def _is_long(content: Content) -> bool:
+    return {"metric", "score"} <= roles_of(content.keys).keys()
+
+
+@score_form("long", "rows with question, system, metric and score", _is_long, is_general=True)
+def read_long(source: Source) -> Iterator[Score]:
+    """One score per row. Without a column of systems, the setting is called like the file."""
+    rows = _rows(source.content)
+    roles = roles_of(_columns(rows))
+    for row, score in _without_values(rows, roles, source.name):
+        metric = _text(row.get(roles["metric"]))
+        if metric:
+            yield replace(score, metric=metric, value=row.get(roles["score"]))
+        else:
+            source.content.fault(score.where, "has no name of a metric.")
+
+
+def _is_wide(content: Content) -> bool:
+    return bool(_score_columns([row for row in content.rows if isinstance(row, Mapping)]))
+
+
+_LOWER = "latency, latency_ms, latency_s, duration, cost, total_cost, loss, perplexity, wer, cer, mse, rmse, mae"
+
+
+@score_form("wide", "rows with a column of scores for each system or metric", _is_wide, lower=_LOWER, is_general=True)
+def read_wide(source: Source) -> Iterator[Score]:
+    """A column per metric where a column names systems, or the file is one system's; else a column per system.
+
+    A file is of one system if any of its columns is a known metric, or if other tables are compared with it.
+    """
+    rows = _rows(source.content)
+    roles = roles_of(_columns(rows))
+    columns = _score_columns([row for _, row in rows])
+    are_settings = "setting" not in roles and source.is_alone and not any(map(is_known, columns))
+    if are_settings:
+        source.warn(
+            "columns-as-settings",
+            f"the columns {listed(columns)} are read as settings with one metric, score. If they are metrics, add a "
+            "column `system`.",
+        )
+    for row, score in _without_values(rows, roles, source.name):
+        for column in columns:
+            setting, metric = (column, "score") if are_settings else (score.setting, column)
+            yield replace(score, setting=setting, metric=metric, value=row.get(column))
+
+
+def is_known(metric: str) -> bool:
+    """True if any tool, or ragtrial, has a metric of this name."""
+    if any(metric.lower() in form.directions for _, form in SCORE_FORMS.registered()):
+        return True
+    try:
+        return bool(parse_metric(metric))
+    except MetricError:
+        return False
+
+
+def _rows(content: Content) -> list[tuple[FieldPath, Mapping[str, Any]]]:
+    """The rows with their places; a row that is no object is a fault."""
+    rows: list[tuple[FieldPath, Mapping[str, Any]]] = []
+    for number, row in enumerate(content.rows):
+        if isinstance(row, Mapping):
+            rows.append(((number,), row))
+        else:
+            content.fault((number,), "must be an object with the columns of the others.")
+    return rows
+
+
+def _columns(rows: Sequence[tuple[FieldPath, Mapping[str, Any]]]) -> dict[str, None]:
+    """The columns of all rows, in their order."""
+    return dict.fromkeys(str(key) for _, row in rows for key in row)
+
+
+def _score_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The columns that hold scores: most of their cells are numbers, or pass and fail."""
+    columns = dict.fromkeys(str(key) for row in rows for key in row)
+    roles = roles_of(columns)
+    other = {column for role, column in roles.items() if role != "score"}
+    named = {*_REPEATS, *_INDICES, *_TEXTS}
+    chosen = []
+    for column in columns:
+        if column in other or column.strip().lower() in named:
+            continue
+        cells = [row.get(column) for row in rows]
+        filled = [cell for cell in cells if not is_blank(cell)]
+        if sum(map(is_score, filled)) * 2 > len(filled):
+            chosen.append(column)
+    return chosen
+
+
+def _without_values(
+    rows: Sequence[tuple[FieldPath, Mapping[str, Any]]], roles: Mapping[str, str], name: str
+) -> Iterator[tuple[Mapping[str, Any], Score]]:
+    """Each row with a score that lacks metric and value. A column of questions that has single words has ids."""
+    texts = [_text(row.get(roles["text"])) for _, row in rows] if "text" in roles else [""] * len(rows)
+    are_ids = "id" not in roles and not any(len(text.split()) > 1 or not text.isascii() for text in texts)
+    seen: Counter[tuple[str, object]] = Counter()
+    for (where, row), text in zip(rows, texts, strict=True):
+        cells = {role: _text(row.get(column)) for role, column in roles.items() if role != "score"}
+        setting, name_of = cells.get("setting") or name, text if are_ids else cells.get("id", "")
+        series = setting, cells.get("metric")
+        seen[series] += 1
+        yield row, Score(
+            where, setting, "", None, id=name_of, text="" if are_ids else text, row=seen[series],
+            cluster=cells.get("cluster") or None, error=cells.get("error", ""),
+        )  # fmt: skip
+
+
+def _text(cell: object) -> str:
+    """A cell as a text; a whole number that became a float is one again."""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return "" if is_blank(cell) else str(cell).strip()
