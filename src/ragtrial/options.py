@@ -294,12 +294,20 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "num_candidates": ("candidates",), "lambda_mult": ("diversity",), "of": ("inputs",), "retrievers": ("inputs",),
     "chunk_size": ("size",), "split_length": ("size",), "max_size": ("size",), "max_tokens": ("size", "max_length"),
     "chunk_overlap": ("overlap",), "split_overlap": ("overlap",), "stopwords": ("stop_words",),
-    "language": ("stemmer",), "name": ("model",), "model_name": ("model",), "model_id": ("model",),
+    "language": ("stemmer",), "name": ("model", "experiment"), "model_name": ("model",), "model_id": ("model",),
     "url": ("base_url",), "endpoint": ("base_url",), "api_base": ("base_url",), "host": ("base_url", "url"),
     "key": ("api_key",), "token": ("api_key",), "dim": ("dimensions",), "dimension": ("dimensions",),
     "prefix": ("document_prefix",), "query_prompt": ("query_prefix",), "document_prompt": ("document_prefix",),
     "max_seq_length": ("max_length",), "metric": ("space", "primary_metric"), "distance": ("space",),
-    "similarity": ("space",), "labels": ("queries",), "documents": ("corpus",),
+    "similarity": ("space",), "labels": ("queries",), "qrels": ("queries",), "ground_truth": ("queries",),
+    "documents": ("corpus",), "docs": ("corpus",), "path": ("corpus",), "dims": ("dimensions",),
+    "query_instruction": ("query_prefix",), "instruction": ("query_prefix",), "passage_prefix": ("document_prefix",),
+    "deployment": ("model",), "azure_endpoint": ("base_url",), "max_input_tokens": ("max_length",),
+    "input_type": ("query_fields",), "task": ("query_fields",), "dsn": ("url",), "uri": ("url",),
+    "connection_string": ("url",), "length": ("size",), "chunk_length": ("size",), "max_chars": ("size",),
+    "final_k": ("top_k",), "random_seed": ("seed",), "random_state": ("seed",), "title": ("experiment",),
+    "vector_store": ("store",), "vector_db": ("store",), "splitter": ("chunker",), "text_splitter": ("chunker",),
+    "metrics": ("evaluators",), "cache_dir": ("workspace",), "n_jobs": ("workers",), "num_workers": ("workers",),
 }  # fmt: skip
 """The names of keys in other tools or sections: the first of our keys that is allowed here counts."""
 

@@ -61,7 +61,7 @@ def command(
             rows = list(model.judge(texts, judge.limit(), advance))
     _write(rows, output)
     if not rows:
-        raise InputError("the budget is too small for one query, so nothing was sent. Raise --calls or --budget.")
+        raise InputError("nothing was sent: one query could cost more than the budget. Raise --calls or --budget.")
     return _answer(rows, output, len(texts), compared)
 
 

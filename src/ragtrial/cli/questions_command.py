@@ -57,7 +57,7 @@ def command(
         answered = drafting.draft(drafter.limit(), advance)
     counts, cost = drafting.write(answered), chat.options.cost(reply for _, reply in answered)
     if not counts.replies:
-        raise InputError("the budget is too small for one question, so nothing was sent. Raise --calls or --budget.")
+        raise InputError("nothing was sent: one question could cost more than the budget. Raise --calls or --budget.")
     wrote = [str(output)] if counts.drafts else []
     content = {"wrote": wrote, **counts.model_dump(), "drafts": counts.drafts, "questions": total, "cost": cost}
     refusals = [(planned.passage.doc, reply.refusal) for planned, reply in answered if reply.refusal]

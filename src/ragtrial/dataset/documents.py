@@ -22,7 +22,7 @@ from ragtrial.dataset.texts import decoded, is_unicode, marked_encoding, near_na
 from ragtrial.errors import CorpusError, Fault, counted
 from ragtrial.records import Document, ReportWarning
 
-READER_VERSION = 4
+READER_VERSION = 5
 """Part of the documents' fingerprint: raise it whenever the same bytes would be read, or kept, as something else."""
 
 OnError = Literal["stop", "skip"]

@@ -76,7 +76,7 @@ class _PageText:
         self._open.append(tag)
         if len(self._open) > MOST_NESTED:
             raise NestedError(f"has more than {MOST_NESTED:,} elements inside one another. Split it, or leave it out.")
-        if self._hidden_at or tag in _UNSEEN or _is_hidden(attributes):
+        if self._hidden_at or tag in _UNSEEN or _is_hidden(tag, attributes):
             self._hidden_at = self._hidden_at or len(self._open)
         elif tag == "br":
             self._break()
@@ -196,15 +196,16 @@ class _PageText:
         return next(filter(None, titles), ""), text
 
 
-def _is_hidden(attributes: Mapping[str, str]) -> bool:
+def _is_hidden(tag: str, attributes: Mapping[str, str]) -> bool:
     """True if an element is not shown, as Mozilla's Readability decides (isProbablyVisible).
 
     The content of a folded section (``hidden="until-found"``) is shown.
     """
     if not attributes:
-        return False
+        return tag == "dialog"  # it is closed
     return (
-        attributes.get("hidden", "until-found").lower() != "until-found"
+        (tag == "dialog" and "open" not in attributes)
+        or attributes.get("hidden", "until-found").lower() != "until-found"
         or attributes.get("aria-hidden", "").lower() == "true"
         or _HIDING.search(attributes.get("style", "")) is not None
     )

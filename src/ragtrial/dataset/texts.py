@@ -103,9 +103,8 @@ def decoded(content: bytes, file: Path | str, error: type[InputError], declared:
     if encoding == "utf-8" and declared:
         encoding = _declared_encoding(content, declared, file, error)
     if encoding.startswith("utf-8") and b"\0" in content:
-        message = (
-            "is not a text file: it has NUL bytes. Write it as UTF-8 text (iconv -f UTF-16LE -t UTF-8), or remove it."
-        )
+        way = f" (iconv -f {name} -t UTF-8)" if (name := _unmarked_utf16(content)) else ""
+        message = f"is not a text file: it has NUL bytes. Write it as UTF-8 text{way}, or remove it."
         raise error(Fault(str(file), _line_of(content, content.index(b"\0")), 0, message))
     try:
         return content.decode(encoding)
@@ -116,6 +115,20 @@ def decoded(content: bytes, file: Path | str, error: type[InputError], declared:
         else:
             message = f"{bad} {encoding.upper()}, which the file says it is; save it as UTF-8."
         raise error(Fault(str(file), _line_of(content, failure.start), 0, message)) from None
+
+
+def _unmarked_utf16(content: bytes) -> str:
+    """The form of UTF-16 that the bytes are in without a mark, by the places of their NUL bytes; empty if in none."""
+    even, odd = 0 in content[::2], 0 in content[1::2]
+    name = "UTF-16BE" if even else "UTF-16LE"
+    is_utf8 = 3 * content.count(0) < len(content) and _is_text(content.replace(b"\0", b""), "utf-8-sig")
+    return name if not (even and odd) and not is_utf8 and _is_text(content, name) else ""
+
+
+def _is_text(content: bytes, encoding: str) -> bool:
+    with suppress(UnicodeDecodeError):
+        return not _UNSEEN.search(content.decode(encoding))
+    return False
 
 
 def _line_of(content: bytes, place: int) -> int:

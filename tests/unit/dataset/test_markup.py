@@ -67,6 +67,7 @@ HIDDEN = {
     "a sign beside a heading": "a<a aria-hidden='true' href='#a'>¶</a>b",
     "the source of a formula": "a<math><annotation encoding='application/x-tex'>x^2</annotation></math>b",
     **{tag: f"a<{tag}>x</{tag}>b" for tag in ("script", "style", "template", "noscript", "svg")},
+    "a dialog that is closed": "a<dialog><p>x</dialog>b",
     "a soft hyphen": "a&shy;b",
     "a zero-width space": "a&#8203;b",
     "a byte-order mark inside": "a\ufeffb",
@@ -78,7 +79,9 @@ def test_what_a_page_does_not_show_is_not_in_its_text(page: str) -> None:
     assert "".join(page_text(page)[1].split()) == "ab"
 
 
-@pytest.mark.parametrize("page", ["a<p hidden='until-found'>b</p>", "a<details>b</details>", "ก&#8203;ข", "ប&#8203;ក"])
+@pytest.mark.parametrize(
+    "page", ["a<p hidden='until-found'>b</p>", "a<details>b</details>", "a<dialog open>b", "ก&#8203;ข", "ប&#8203;ក"]
+)
 def test_what_can_be_unfolded_and_what_parts_words_is_kept(page: str) -> None:
     assert page_text(page)[1] in ("a\n\nb", "a\nb", "ก\u200bข", "ប\u200bក")
 

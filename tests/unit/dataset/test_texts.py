@@ -76,12 +76,21 @@ def test_a_byte_that_is_not_utf8_is_refused_with_its_line(content: bytes, messag
     assert refusal(content).startswith(message + "; save the file as UTF-8")
 
 
-@pytest.mark.parametrize(
-    "content", ["Press\n".encode("utf-16-le"), b"PK\x03\x04\x00\xff", b"abc\0", b"\xef\xbb\xbfa\0b"]
-)
-def test_nul_bytes_are_refused_with_their_line(content: bytes) -> None:
+NULS = [
+    ("Press the button.\n".encode("utf-16-le"), " (iconv -f UTF-16LE -t UTF-8)"),
+    ("Press the button.\n".encode("utf-16-be"), " (iconv -f UTF-16BE -t UTF-8)"),
+    ("ボタンを押す。\n".encode("utf-16-le"), " (iconv -f UTF-16LE -t UTF-8)"),
+    ("Нажмите кнопку.\n".encode("utf-16-be"), " (iconv -f UTF-16BE -t UTF-8)"),
+    ("Press\n".encode("utf-32-le"), ""), (b"PK\x03\x04\x14\0\0\0\x08\0\xff\xff", ""), (b"abc\0", ""),
+    (b"\xef\xbb\xbfa\0b", ""), (b"\x7fELF\2\1\1\0\0", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "way"), NULS)
+def test_nul_bytes_are_refused_with_their_line_and_a_way_that_gives_the_text(content: bytes, way: str) -> None:
     line = content.count(10, 0, content.index(0)) + 1
-    assert refusal(content).startswith(f"notes.txt:{line}: is not a text file: it has NUL bytes. Write it as UTF-8")
+    said = f"notes.txt:{line}: is not a text file: it has NUL bytes. Write it as UTF-8 text{way}, or remove it."
+    assert refusal(content) == said
 
 
 MARKED = ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
@@ -96,7 +105,11 @@ def test_a_text_is_read_as_its_byte_order_mark_says(encoding: str, text: str) ->
     assert as_utf8(io.BytesIO(content), "notes.txt", CorpusError).read().decode("utf-8-sig") == text
 
 
-WESTERN = ["“café”, 5 €", "Drücken Sie für 5 s die Taste – „Weiter“", "L’œuvre est déjà prête à 50 %"]
+WESTERN = [
+    "“café”, 5 €", "Drücken Sie für 5 s die Taste – „Weiter“", "L’œuvre est déjà prête à 50 %", "¿Qué pasó? ¡Añádelo!",
+    "A instalação não é necessária: já está pronta", "Tryck på knappen; fläkten går åt höger", "È già così: perché no?",
+    "Paina nappia, kunnes valo syttyy: hääyö on pitkä", "naïve – résumé… 20 £",
+]  # fmt: skip
 OTHERS = [
     ("cp1251", "Через каждые две минуты нажмите"),
     ("shift_jis", "ボタンを二分ごとに押す"),
@@ -104,6 +117,10 @@ OTHERS = [
     ("cp1253", "Πατήστε το κουμπί"),
     ("cp1254", "Düğmeye iki dakikada bir basın; şifreyi girin, ardından kapıyı açın"),
     ("cp1250", "Naciśnij przycisk, włącz urządzenie; zażółć gęślą jaźń"),
+    ("cp1251", "The sign says: Когда?"),
+    ("cp1253", "Press the button (Πατήστε)"),
+    ("cp1255", "The label is שלום and nothing more"),
+    ("koi8_r", "See the manual, глава 3"),
     ("cp1250", "Stiskněte tlačítko každé dvě minuty, příliš žluťoučký kůň"),
 ]
 
