@@ -2,6 +2,10 @@
 
 import json
 import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,7 @@ from corpora import write_rows
 from ragtrial.labelling.edits import new_id
 from ragtrial.labelling.label_files import OverlayText
 from small_experiment import CONFIG, LABELS, Capture, ragtrial, small_experiment, succeeded
-from terminals import in_terminal
+from terminals import PATIENCE, in_terminal
 
 TEXT = "how many days do parcels take"
 
@@ -290,22 +294,63 @@ retrievers:
 """
 
 
+GATED = """
+import contextlib, socket
+
+def embed(texts):
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as gate:
+        gate.connect("gate")
+        gate.recv(1)  # waits until the gate opens; then there is none
+    return {vectors}
+"""
+
+
+@contextmanager
+def gate_of_model(vectors: str) -> Iterator[Callable[[], AbstractContextManager[object]]]:
+    """The model of BOTH waits at a gate until the block of what this gives ends, which begins when it has come there.
+
+    It then gives these vectors.
+    """
+    Path("model.py").write_text(GATED.format(vectors=vectors))
+    with socket.socket(socket.AF_UNIX) as gate:
+        gate.settimeout(PATIENCE)
+        gate.bind("gate")
+        gate.listen()
+        yield lambda: gate.accept()[0]
+
+
 @pytest.mark.parametrize("fails", [False, True])
-def test_hits_by_words_are_graded_before_a_model_is_asked(tmp_path: Path, *, fails: bool) -> None:
-    """Its other hits follow; if it fails, the grades so far are kept."""
+def test_hits_by_words_are_graded_while_a_model_is_at_work(tmp_path: Path, *, fails: bool) -> None:
+    """The model is asked before the first grade; its other hits follow, and if it fails, the grades so far are kept."""
     small_experiment(tmp_path, config=BOTH)
-    Path("model.py").write_text(
-        f"def embed(texts):\n    return {'1 / 0' if fails else '[[1.0, len(text)] for text in texts]'}"
-    )
+    vectors = "1 / 0" if fails else "[[1.0, len(text)] for text in texts]"
     with in_terminal("search", "experiment.yaml", "parcels", "--label") as typed:
-        typed.await_text("shipping.txt")
-        typed.type(("hit 1, 0 graded:", "3"))
+        with gate_of_model(vectors) as arrived:
+            typed.await_text("shipping.txt")
+            with arrived():
+                typed.await_text("hit 1, 0 graded:")
+        typed.await_key()
+        os.write(typed.terminal, b"3")
         if fails:
             typed.await_text("There are no hits of dense: ")
         else:
             typed.type(("hit 2, 1 graded:", "0"), ("hit 3, 2 graded:", "q"))
         typed.await_text("1 judgment written" if fails else "2 judgments written")
         assert typed.ended() == 0
+
+
+def test_a_search_ends_while_a_model_is_at_work(tmp_path: Path) -> None:
+    small_experiment(tmp_path, config=BOTH)
+    with gate_of_model("[]") as arrived:
+        with in_terminal("search", "experiment.yaml", "parcels", "--label") as typed, arrived():
+            typed.type(("hit 1, 0 graded:", "3"))
+            os.kill(typed.process.pid, signal.SIGINT)
+            assert typed.ended() == 130
+        assert labels() == LABELS["queries"]
+        with in_terminal("search", "experiment.yaml", "parcels return", "--label") as typed, arrived():
+            typed.type(("hit 1, 0 graded:", "3"), ("hit 2, 1 graded:", "q"))
+            typed.await_text("1 judgment written")
+            assert typed.ended() == 0
 
 
 def test_an_interrupted_search_says_that_no_grade_of_it_is_kept(tmp_path: Path) -> None:

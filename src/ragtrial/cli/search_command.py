@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
@@ -21,6 +22,7 @@ from ragtrial.dataset import locating
 from ragtrial.errors import InputError, RagtrialError, counted, listed
 from ragtrial.labelling import edits, label_files
 from ragtrial.options import from_here
+from ragtrial.progress import Progress, Silent, stage
 from ragtrial.records import FoundText
 from ragtrial.views import texts
 
@@ -114,22 +116,36 @@ def _config_and_text(words: Sequence[str]) -> tuple[str, str]:
 def _graded_by_key(
     terminal: Terminal, experiment: ExperimentConfig, sheet: edits.AnswerSheet, only: str | None, top: int
 ) -> tuple[list[FoundText], dict[int, int], dict[int, str]]:
-    """All hits that were shown, and their grades and passages by number: hits by words first, for they come at once."""
+    """All hits that were shown, and their grades and passages by number.
+
+    Hits by words come first; while they are graded, a thread searches with models. A process that ends does not wait
+    for it: its finished stages and batches are kept.
+    """
     settings, shown = chosen_settings(settings_of(experiment)[0], only and [only]), list[FoundText]()
     needs_model = attrgetter("needs_model")
+    groups = groupby(sorted(settings, key=needs_model), needs_model)
+    first, *others = [[setting.name for setting in group] for _, group in groups]
+
+    def search(names: Sequence[str], progress: Progress) -> dict[str, list[FoundText]]:
+        return experiments.search_settings(experiment, sheet.text, names, progress=progress)
 
     def hits() -> Iterator[FoundText]:
-        found: dict[str, list[FoundText]] = {}
-        for _, group in groupby(sorted(settings, key=needs_model), needs_model):
-            names = [setting.name for setting in group]
+        found, pool = search(first, terminal.progress()), ThreadPoolExecutor(1, thread_name_prefix="ragtrial")
+        futures = [pool.submit(search, names, Silent()) for names in others]
+        yield from new_hits(found)
+        for names, future in zip(others, futures, strict=True):
             try:
-                found |= experiments.search_settings(experiment, sheet.text, names, progress=terminal.progress())
+                with stage(Silent() if future.done() else terminal.progress(), f"hits of {listed(names)}"):
+                    found |= future.result()
             except (RagtrialError, ImportError) as error:  # grades of the others are kept
                 if not shown:
                     raise
                 terminal.note(f"There are no hits of {listed(names)}: {error}")
-            for hit in edits.further(shown, found, sheet.form, top):
-                yield sheet.graded([edits.Item(hit)])[0].hit
+            yield from new_hits(found)
+
+    def new_hits(found: dict[str, list[FoundText]]) -> Iterator[FoundText]:
+        for hit in edits.further(shown, found, sheet.form, top):
+            yield sheet.graded([edits.Item(hit)])[0].hit
 
     try:
         return shown, *ask_grades(terminal, shown, hits(), sheet.form)
