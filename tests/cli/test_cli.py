@@ -70,9 +70,14 @@ def test_a_second_run_does_nothing_twice_and_gives_the_same_numbers(config: Path
     assert second.out.splitlines()[1:-2] == first.out.splitlines()[1:-2]
 
 
-def test_quiet_leaves_only_the_answer(config: Path, capsys: Capture, tmp_path: Path) -> None:
+def test_strict_makes_a_warning_an_error_and_quiet_hides_it(config: Path, capsys: Capture, tmp_path: Path) -> None:
     labels = {"queries": [*LABELS["queries"], {"id": "q3", "text": "nothing", "relevant_docs": []}]}
     small_experiment(tmp_path, labels=labels)
+    for command in ("run", "validate"):
+        made = ragtrial(capsys, command, config, "--strict", "-q")
+        assert (made.code, made.out) == (2, "")
+        assert "1 of 3 questions has no relevant document yet" in made.err
+    assert not (tmp_path / "results").exists()
     quiet = ragtrial(capsys, "run", config, "-q")
     assert (quiet.code, quiet.err) == (0, "")
     assert "Report   " in quiet.out
@@ -81,16 +86,6 @@ def test_quiet_leaves_only_the_answer(config: Path, capsys: Capture, tmp_path: P
         "\n1 warning:\n  1 of 3 questions has no relevant document yet (searched, not scored): label one, or add "
         "the tag `unanswerable`.\n"
     )
-
-
-def test_strict_makes_a_warning_an_error(config: Path, capsys: Capture, tmp_path: Path) -> None:
-    labels = {"queries": [*LABELS["queries"], {"id": "q3", "text": "nothing", "relevant_docs": []}]}
-    small_experiment(tmp_path, labels=labels)
-    for command in ("run", "validate"):
-        made = ragtrial(capsys, command, config, "--strict", "-q")
-        assert (made.code, made.out) == (2, "")
-        assert "1 of 3 questions has no relevant document yet" in made.err
-    assert not (tmp_path / "results").exists()
 
 
 def test_a_limit_runs_only_the_first_queries_and_says_so(config: Path, capsys: Capture) -> None:

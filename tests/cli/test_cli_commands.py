@@ -187,24 +187,6 @@ def two_runs(config: Path, capsys: Capture) -> list[str]:
     return [ragtrial(capsys, "run", config, "--json", "-q").json["run_id"] for _ in range(2)]
 
 
-def test_show_takes_an_id_a_folder_a_file_and_the_beginning_of_an_id(two_runs: list[str], capsys: Capture) -> None:
-    folder = Path("results") / "small" / two_runs[0]
-    for reference in (two_runs[0], two_runs[0][:-1], str(folder), f"{folder}/", str(folder / "report.json")):
-        made = succeeded(capsys, "show", reference, "--json")
-        assert made.json["run_id"] == two_runs[0]
-    assert "may be any of" in ragtrial(capsys, "show", "2").err
-
-
-def test_show_fills_the_prompt_with_what_was_found(two_runs: list[str], capsys: Capture) -> None:
-    made = ragtrial(capsys, "show", "--query", "q2", "--prompt", "--json")
-    (filled,) = made.json
-    texts = [hit["text"] for hit in ragtrial(capsys, "show", "--query", "q2", "--json").json[0]["hits"]]
-    wanted = "Answer which batteries are covered from " + "\n\n".join(texts) + ' as {"json": true}'
-    assert filled == {"setting": "dense", "query": "q2", "prompt": wanted}
-    shown = ragtrial(capsys, "show", "--query", "q2", "--prompt").out
-    assert shown == f"{wanted}\n\n(dense, query q2: {len(wanted)} characters)\n"
-
-
 @pytest.mark.parametrize(
     ("content", "told"),
     [
@@ -232,7 +214,7 @@ def test_an_unreadable_report_hides_no_other(
 # search, list, schema
 
 
-def test_list_gives_the_runs_newest_first(two_runs: list[str], capsys: Capture) -> None:
+def test_runs_are_listed_newest_first_and_shown_by_id_folder_or_file(two_runs: list[str], capsys: Capture) -> None:
     made = ragtrial(capsys, "list")
     assert (made.code, made.err) == (0, "")
     header, *rows, others = made.out.splitlines()
@@ -241,6 +223,18 @@ def test_list_gives_the_runs_newest_first(two_runs: list[str], capsys: Capture) 
     assert [row.split()[0] for row in rows] == two_runs[::-1]
     assert all(row.endswith("  dense ndcg@3 1.000") for row in rows)
     assert [row["name"] for row in ragtrial(capsys, "list", "runs", "--json").json] == two_runs[::-1]
+    folder = Path("results") / "small" / two_runs[0]
+    for reference in (two_runs[0], two_runs[0][:-1], str(folder), f"{folder}/", str(folder / "report.json")):
+        made = succeeded(capsys, "show", reference, "--json")
+        assert made.json["run_id"] == two_runs[0]
+    assert "may be any of" in ragtrial(capsys, "show", "2").err
+    made = ragtrial(capsys, "show", "--query", "q2", "--prompt", "--json")
+    (filled,) = made.json
+    texts = [hit["text"] for hit in ragtrial(capsys, "show", "--query", "q2", "--json").json[0]["hits"]]
+    wanted = "Answer which batteries are covered from " + "\n\n".join(texts) + ' as {"json": true}'
+    assert filled == {"setting": "dense", "query": "q2", "prompt": wanted}
+    shown = ragtrial(capsys, "show", "--query", "q2", "--prompt").out
+    assert shown == f"{wanted}\n\n(dense, query q2: {len(wanted)} characters)\n"
 
 
 def test_list_says_how_to_make_a_run_when_there_is_none(capsys: Capture) -> None:

@@ -48,7 +48,7 @@ def test_the_text_of_a_small_comparison(
     golden("compare-few-differences", made.out)
 
 
-def test_the_json_has_the_documented_fields_and_the_finding(small: Path, capsys: Capture) -> None:
+def test_the_json_has_the_documented_fields_and_python_says_the_same(small: Path, capsys: Capture) -> None:
     made = json.loads(compare(capsys, "small", "--json").out)
     assert all(set(FIELDS) <= set(part) for part in made["comparisons"])
     assert [name for name in made["comparisons"][0] if name in FIELDS] == FIELDS
@@ -58,9 +58,6 @@ def test_the_json_has_the_documented_fields_and_the_finding(small: Path, capsys:
     assert made["conclusion"]["top"] == ["new"]
     assert made["procedure"]["seed"] == 0
     assert made["procedure"]["baseline"] is None
-
-
-def test_python_says_what_the_command_says(small: Path, capsys: Capture) -> None:
     options = ["--baseline", "old", "--flips", "500", "--seed", "7", "--confidence", "0.9", "--margin", "0.1"]
     told = json.loads(compare(capsys, "small", *options, "--json").out)
     made = package.compare("small", baseline="old", flips=500, seed=7, confidence=0.9, margin=0.1).model_dump(
@@ -85,23 +82,17 @@ def test_what_cannot_be_is_refused_in_a_line(small: Path, capsys: Capture, optio
     assert len(made.err.splitlines()) == 1
 
 
-def test_reports_are_looked_for_where_the_command_is_told(small: Path, capsys: Capture) -> None:
-    (small / "small").rename(small / "elsewhere")
-    write_folder(report_of(VALUES), small / "kept" / "kitchen" / RUN, {}, [], {})
-    assert compare(capsys, RUN, "--json").code == 2
-    assert compare(capsys, RUN, "--results", "kept", "--json").json["settings"] == list(VALUES)
-
-
-def test_shared_queries_are_compared_where_the_command_is_asked_for_them(small: Path, capsys: Capture) -> None:
+def test_common_axes_and_results_do_what_they_say(small: Path, capsys: Capture) -> None:
     other = changed_queries(report_of(VALUES, experiment="other"), q1={"relevant_docs": []})
     write_folder(other, small / "other", {}, [], {})
     assert compare(capsys, "small", "other").code == 2
     assert compare(capsys, "small", "other", "--common", "--json").json["queries"] == 11
-
-
-def test_a_sweep_that_is_none_is_told_where_its_axes_are_asked_for(small: Path, capsys: Capture) -> None:
     assert "No axes: these settings are no sweep" in compare(capsys, "small", "--axes").out
     assert "No axes" not in compare(capsys, "small").out
+    (small / "small").rename(small / "elsewhere")
+    write_folder(report_of(VALUES), small / "kept" / "kitchen" / RUN, {}, [], {})
+    assert compare(capsys, RUN, "--json").code == 2
+    assert compare(capsys, RUN, "--results", "kept", "--json").json["settings"] == list(VALUES)
 
 
 def test_numbers_are_never_minus_nought_and_p_is_never_nought(small: Path) -> None:
@@ -138,16 +129,13 @@ def test_a_narrow_terminal_gets_the_columns_that_matter_most(width: int, header:
     assert not told or notes == [f"Too wide for {width} columns: {told} (--json has all)."]
 
 
-def test_no_number_of_queries_is_asked_for_to_find_a_margin_of_0() -> None:
+def test_no_questions_are_needed_at_margin_0_and_other_numbers_of_them_are_shown() -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old", margin=0)
     table = verdict_table(made, made.comparisons[:1], 200)
     _, line = table.notes
     assert table.titles[-3:] == ["lost", "detectable", "verdict"]
     assert {len(row) for row in table.rows} == {len(table.titles)}
     assert line == "detectable: the difference that these questions detect 80% of the time."
-
-
-def test_differences_over_other_queries_than_the_rows_say_over_how_many() -> None:
     made = package.compare(report_of(VALUES), baseline="old")
     row = made.comparisons[0]
     fewer = [

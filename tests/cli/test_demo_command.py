@@ -41,16 +41,13 @@ def test_the_demo_s_json_and_commands_work(tmp_path: Path, capsys: Capture, monk
     succeeded(capsys, "init", "trial")
 
 
-def test_a_folder_with_other_files_is_refused_and_left_as_it_is(tmp_path: Path, capsys: Capture) -> None:
+def test_a_demo_over_other_or_changed_files_is_refused(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "ragtrial-demo").mkdir()
     (tmp_path / "ragtrial-demo" / "report.html").write_text("mine", encoding="utf-8")
     made = ragtrial(capsys, "demo")
     assert (made.code, made.out) == (2, "")
     assert made.err == ("error: ragtrial-demo: is not empty. Name another folder: ragtrial demo FOLDER.\n")
     assert [path.name for path in (tmp_path / "ragtrial-demo").iterdir()] == ["report.html"]
-
-
-def test_a_demo_that_was_changed_is_not_overwritten(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "mine" / "documents" / "hub").mkdir(parents=True)
     for name in ("experiment.yaml", "documents/hub/webhooks.md"):
         (tmp_path / "mine" / name).write_text("mine", encoding="utf-8")

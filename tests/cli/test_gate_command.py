@@ -71,16 +71,6 @@ def test_a_gate_that_fails_is_exit_code_1_and_a_line_on_stderr(place: Path, caps
     assert load_report("latest").settings
 
 
-def test_a_run_and_its_markdown_say_of_a_verdict_what_compare_says_of_it(place: Path, capsys: Capture) -> None:
-    experiment(place, good=0, bad=2)
-    done = run(capsys, "--baseline", "good", "--markdown", "gates.md", "--junit", "gates.xml")
-    compared = ragtrial(capsys, "compare", "latest", "--baseline", "good", "--markdown", "compared.md")
-    (line,) = [line for line in compared.out.splitlines() if line.startswith("Baseline: good, ndcg@3 1.000")]
-    assert line in done.out.splitlines()
-    for file in ("gates.md", "gates.xml", "compared.md"):
-        assert line in html.unescape(Path(file).read_text(encoding="utf-8"))
-
-
 def test_what_is_wrong_is_told_at_once_and_nothing_is_run(place: Path, capsys: Capture) -> None:
     experiment(place, good=0, bad=2)
     done = run(capsys, "--fail-if", "ndgc@3 < 0.5", "--fail-if", "bda: ndcg@3 < 0.5", "--fail-if", "latency.p95 > 1",
@@ -144,7 +134,7 @@ def test_a_gate_that_fails_goes_before_a_setting_that_could_not_be_run(place: Pa
     assert "gate not checked: ndcg@3 worse than baseline: good has nothing to be compared with" in lost.err
 
 
-def test_files_are_written_whether_a_gate_fails_or_not_and_hold_the_same(place: Path, capsys: Capture) -> None:
+def test_files_hold_the_verdict_whether_a_gate_fails_or_not(place: Path, capsys: Capture) -> None:
     experiment(place, good=0, bad=2)
     files = ("--junit", "junit.xml", "--markdown", "out.md", "--csv", "out.csv")
     assert run(capsys, *WORSE, *files).code == 1
@@ -155,16 +145,18 @@ def test_files_are_written_whether_a_gate_fails_or_not_and_hold_the_same(place: 
     assert {(row["setting"], row["baseline"]) for row in rows} == {("bad", "good")}
     assert rows[0]["metric"] == "ndcg@3"
     assert not list(place.glob(".partial-*"))
-
-
-def test_a_file_on_standard_output_is_all_that_stands_there(place: Path, capsys: Capture) -> None:
-    experiment(place, good=0, bad=2)
     done = run(capsys, "--csv", "-")
     assert {row["setting"] for row in csv.DictReader(io.StringIO(done.out))} == {"bad"}
     assert "setting  ndcg@3" in done.err
     both = run(capsys, "--csv", "-", "--json")
     assert both.code == 2
     assert "--csv and --json would both go to standard output; give all but one a file." in both.err
+    done = run(capsys, "--baseline", "good", "--markdown", "gates.md", "--junit", "gates.xml")
+    compared = ragtrial(capsys, "compare", "latest", "--baseline", "good", "--markdown", "compared.md")
+    (line,) = [line for line in compared.out.splitlines() if line.startswith("Baseline: good, ndcg@3 1.000")]
+    assert line in done.out.splitlines()
+    for file in ("gates.md", "gates.xml", "compared.md"):
+        assert line in html.unescape(Path(file).read_text(encoding="utf-8"))
 
 
 def test_a_comparison_of_reports_is_gated_likewise(place: Path, capsys: Capture) -> None:

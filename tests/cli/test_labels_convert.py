@@ -78,21 +78,6 @@ def test_fuzzy_places_are_taken_only_when_asked_for_and_told_with_their_score(co
 # lost
 
 
-def test_lost_labels_are_left_out_only_when_asked_for(convert: Conversions) -> None:
-    mixed = passages(WHITE, "lost in every document of all", "hub/reset")
-    faults = convert.faults(mixed)
-    assert [fault for fault in faults if "hub/reset'" in fault] == [
-        ":1:156: 'hub/reset' of query 'q' is neither the id nor a passage of any of the 4 documents. "
-        "Did you mean 'hub/reset.md'?"
-    ]
-    assert faults[-1].startswith(": 2 of 3 labels are lost; nothing was written.")
-    answer = convert.answer(mixed, "--skip-lost")
-    assert answer["counts"] == {"exact": 1, "lost": 2}
-    assert [one["places"] for one in answer["labels"]][1:] == [[], []]
-    (query,) = convert.rows(mixed, "--skip-lost")
-    assert query["relevant_docs"] == [label("hub/reset.md", WHITE)]
-
-
 def test_strict_writes_nothing_unless_all_is_exact(convert: Conversions) -> None:
     assert convert.faults(passages(WHITE, TWICE, RED.upper()), "--strict") == [
         ":1:114: a label of query 'q' is several: hub/reset.md 17-49, hub/reset.md 139-171.",

@@ -67,7 +67,7 @@ retrievers:
 """
 
 
-def test_a_model_without_a_hub_is_one_error_for_all_its_settings(tmp_path: Path, capsys: Capture) -> None:
+def test_a_missing_model_is_one_error_with_what_does_without_it(tmp_path: Path, capsys: Capture) -> None:
     ended = ragtrial(capsys, "run", small_experiment(tmp_path, config=MANY))
     assert ended.code == 2
     lines = [line for line in ended.err.splitlines() if line.startswith("error: ")]
@@ -77,11 +77,8 @@ def test_a_model_without_a_hub_is_one_error_for_all_its_settings(tmp_path: Path,
         assert sum(f"{model} cannot be found. Tried: " in line for line in lines) == 1
     assert not any(tmp_path.rglob("embeddings"))
     assert not (tmp_path / "results").exists()
-
-
-def test_bm25_without_the_model_of_its_tokens_is_told_how_to_do_without(tmp_path: Path, capsys: Capture) -> None:
-    cut, model = ("{kind: document}", "{kind: recursive, size: 40, overlap: 0}"), (CUSTOM, HUB)
-    config = small_experiment(tmp_path, config=CONFIG.replace(*cut).replace(*model).replace(
+    cut = ("{kind: document}", "{kind: recursive, size: 40, overlap: 0}")
+    config = small_experiment(tmp_path, config=CONFIG.replace(*cut).replace(CUSTOM, HUB).replace(
         "latency", "  words: {kind: bm25}\nlatency"))  # fmt: skip
     errors = [line for line in ragtrial(capsys, "run", config).err.splitlines() if line.startswith("error: ")]
     (error,) = errors

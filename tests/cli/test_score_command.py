@@ -34,7 +34,7 @@ def score(capsys: Capture, *arguments: str) -> Outcome:
     return ragtrial(capsys, "score", "qrels.txt", *arguments)
 
 
-def test_the_answer_has_means_with_their_n_and_queries_on_request(capsys: Capture) -> None:
+def test_the_answer_has_means_and_on_request_queries_also_as_a_table(capsys: Capture) -> None:
     done = score(capsys, "bm25.run", "--metrics", "rr,precision@2", "--json", "-q")
     assert (done.code, done.err) == (0, "")
     (run,) = done.json["runs"]
@@ -46,6 +46,12 @@ def test_the_answer_has_means_with_their_n_and_queries_on_request(capsys: Captur
         "q1": {"rr": 1.0, "precision@2": 0.5}, "q2": {"rr": 0.5, "precision@2": 0.5},
         "q3": {"rr": None, "precision@2": None}, "q4": {"rr": 0.0, "precision@2": 0.0},
     }  # fmt: skip
+    score(capsys, "bm25.run", "--metrics", "rr,ap", "--per-query", "q.csv", "-q")
+    rows = list(csv.reader(io.StringIO(Path("q.csv").read_text())))
+    assert rows[0] == ["setting", "query", "metric", "value"]
+    assert len(rows) == 1 + 4 * 2
+    assert rows[1:3] == [["bm25", "q1", "rr", "1.0"], ["bm25", "q1", "ap", repr((1 + 2 / 3) / 2)]]
+    assert rows[5] == ["bm25", "q3", "rr", ""]
 
 
 def test_a_person_sees_a_table_the_mismatch_and_where_the_time_went(capsys: Capture) -> None:
@@ -61,16 +67,7 @@ def test_a_person_sees_a_table_the_mismatch_and_where_the_time_went(capsys: Capt
     assert all(f"{stage} " in last for stage in ("qrels", "read", "metrics"))
 
 
-def test_per_query_values_are_a_long_table(capsys: Capture) -> None:
-    score(capsys, "bm25.run", "--metrics", "rr,ap", "--per-query", "q.csv", "-q")
-    rows = list(csv.reader(io.StringIO(Path("q.csv").read_text())))
-    assert rows[0] == ["setting", "query", "metric", "value"]
-    assert len(rows) == 1 + 4 * 2
-    assert rows[1:3] == [["bm25", "q1", "rr", "1.0"], ["bm25", "q1", "ap", repr((1 + 2 / 3) / 2)]]
-    assert rows[5] == ["bm25", "q3", "rr", ""]
-
-
-def test_faults_of_all_runs_are_told_at_once_with_their_lines(capsys: Capture) -> None:
+def test_faults_of_all_runs_and_a_missing_folder_are_told_at_once(capsys: Capture) -> None:
     Path("one.run").write_text("q1 Q0 a 1 nan t\nq1 Q0 b 2\n")
     Path("two.run").write_text("q1 Q0 a 1 1 t\nq1 Q0 a 2 0.5 t\n")
     done = score(capsys, "one.run", "two.run", "--metrics", "rr", "--format", "trec")
@@ -80,9 +77,14 @@ def test_faults_of_all_runs_are_told_at_once_with_their_lines(capsys: Capture) -
     assert [line.split(": ")[1] for line in told] == ["one.run:1", "one.run:2", "two.run:2"]
     done = score(capsys, "two.run", "--metrics", "rr", "--duplicates", "first", "--json", "-q")
     assert done.json["runs"][0]["counts"]["duplicates"] == 1
+    Path("bad.run").write_text("q1 Q0 a 1 nan t\n")
+    done = score(capsys, "bad.run", "--metrics", "rr", "--per-query", "no/means.csv")
+    assert done.code == 2
+    assert "no/means.csv: cannot be written: there is no folder no" in done.err
+    assert "nan" not in done.err
 
 
-def test_ties_are_shown_on_request(capsys: Capture) -> None:
+def test_ties_and_contradicting_ranks_are_told(capsys: Capture) -> None:
     Path("tied.run").write_text("q1 Q0 x 1 1.0 t\nq1 Q0 a 2 1.0 t\n")
     Path("one.qrels").write_text("q1 0 a 1\n")
     done = ragtrial(capsys, "score", "one.qrels", "tied.run", "--metrics", "rr,precision@1", "--ties", "--json")
@@ -94,9 +96,6 @@ def test_ties_are_shown_on_request(capsys: Capture) -> None:
         "tied: equal scores  lowest    mean  highest",
         "rr                  0.5000  0.5000   1.0000",
     ]
-
-
-def test_a_rank_column_that_contradicts_the_scores_is_told(capsys: Capture) -> None:
     Path("odd.run").write_text("q1 Q0 a 2 9.0 t\nq1 Q0 b 1 3.0 t\n")
     done = score(capsys, "odd.run", "--metrics", "rr")
     assert (
@@ -105,7 +104,7 @@ def test_a_rank_column_that_contradicts_the_scores_is_told(capsys: Capture) -> N
     )
 
 
-def test_a_report_is_made_and_shown(capsys: Capture) -> None:
+def test_a_report_is_made_shown_and_keeps_lines_that_only_trec_eval_reads(capsys: Capture) -> None:
     done = score(capsys, "bm25.run", "--metrics", "ndcg@10,rr", "-o", "reports/bm25", "-q")
     assert done.out.splitlines()[-1] == "report: reports/bm25/report.json"
     shown = ragtrial(capsys, "show", "reports/bm25", "--json")
@@ -119,9 +118,6 @@ def test_a_report_is_made_and_shown(capsys: Capture) -> None:
     assert again.code == 2
     assert "reports/bm25: is there already; a report is a new folder. Name another one." in again.err
     assert json.loads(Path("reports/bm25/config.yaml").read_text())["score"]["runs"] == ["bm25.run"]
-
-
-def test_a_report_keeps_lines_that_only_trec_eval_reads(capsys: Capture) -> None:
     Path("tags.run").write_text("q1 Q0 c 1 3.0 a tag\nq1 Q0 x - 2.0 a tag\n")
     score(capsys, "tags.run", "--trec-compat", "--metrics", "rr", "-o", "kept", "-q")
     rows = gzip.decompress(Path("kept/rankings/tags.jsonl.gz").read_bytes()).decode().splitlines()
@@ -191,14 +187,6 @@ def test_a_report_has_rankings_by_rank_and_to_the_depth(capsys: Capture) -> None
     assert [(hit["rank"], hit["doc"], hit["score"]) for hit in query["hits"]] == [(1, "c", None), (2, "x", None)]
     (setting,) = ragtrial(capsys, "show", "rep", "--json").json["settings"]
     assert setting["per_query"]["short"] == [False, True, True, True]
-
-
-def test_a_missing_folder_is_told_before_anything_is_read(capsys: Capture) -> None:
-    Path("bad.run").write_text("q1 Q0 a 1 nan t\n")
-    done = score(capsys, "bad.run", "--metrics", "rr", "--per-query", "no/means.csv")
-    assert done.code == 2
-    assert "no/means.csv: cannot be written: there is no folder no" in done.err
-    assert "nan" not in done.err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

@@ -60,7 +60,7 @@ def result(made: Outcome) -> dict[str, Any]:
     return found
 
 
-def test_a_search_says_its_winner_its_verdict_and_one_next_step(folder: Path, capsys: Capture) -> None:
+def test_a_search_says_its_winner_and_is_compared_on_held_out_questions(folder: Path, capsys: Capture) -> None:
     made = search(capsys, "{method: tpe, settings: 10, held_out: 0.5, baseline: bm25}")
     assert made.code == 0
     assert "With 24 held-out questions a difference from the baseline of about 0.12 can be shown" in made.err
@@ -69,6 +69,14 @@ def test_a_search_says_its_winner_its_verdict_and_one_next_step(folder: Path, ca
     assert made.out.count("Next: ") == 1
     assert " settings tried by tpe search, seed 0: " in made.out
     assert f"\nwinner: {load_report('latest').folder / 'winner.yaml'}\n" in made.out
+    report = load_report("latest")
+    assert report.search is not None
+    made = ragtrial(capsys, "compare", "latest", "--json")
+    assert made.json["queries"] == len(report.search.held_out) == 24
+    assert any(warning["code"] == "held-out" for warning in made.json["warnings"])
+    shown = ragtrial(capsys, "compare", "latest", "--search", "--full")
+    assert "settings tried by tpe search" in shown.out
+    assert "best so far" in shown.out
 
 
 def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, own_cache: Path, capsys: Capture) -> None:
@@ -117,22 +125,6 @@ def test_a_search_run_again_makes_nothing_and_is_the_same(folder: Path, own_cach
               for made in (first, again)]  # fmt: skip
     assert trials[0] == trials[1]
     assert result(first)["winner"] == result(again)["winner"]
-
-
-def test_a_report_is_compared_on_the_questions_that_were_held_out(folder: Path, capsys: Capture) -> None:
-    search(capsys, "{method: tpe, settings: 9, held_out: 0.5}")
-    report = load_report("latest")
-    assert report.search is not None
-    made = ragtrial(capsys, "compare", "latest", "--json")
-    assert made.json["queries"] == len(report.search.held_out) == 24
-    assert any(warning["code"] == "held-out" for warning in made.json["warnings"])
-
-
-def test_what_a_search_found_is_shown_again(folder: Path, capsys: Capture) -> None:
-    search(capsys, "{settings: 6}")
-    shown = ragtrial(capsys, "compare", "latest", "--search", "--full")
-    assert "settings tried by random search" in shown.out
-    assert "best so far" in shown.out
 
 
 @pytest.mark.parametrize(

@@ -83,23 +83,7 @@ def test_graded_hits_are_put_into_groups(tmp_path: Path, capsys: Capture) -> Non
     assert labels()[1]["relevant_docs"] == [{"doc": "warranty.md", "group": "long", "relevance": 2}, grouped[1]]
 
 
-def test_labels_that_quote_are_added_with_quotes(tmp_path: Path, capsys: Capture) -> None:
-    quoting = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "returns.md", "quote": "thirty days"}]}]}
-    small_experiment(tmp_path, labels=quoting)
-    documents = order(capsys)
-    place = documents.index("shipping.txt") + 1
-    grades = ["--grade", f"{place}=3", "--quote", f"{place}=two days", "--grade", f"{place % 3 + 1}=0"]
-    succeeded(capsys, "search", "experiment.yaml", TEXT, *grades)
-    found = {label["doc"]: label for label in labels()[1]["relevant_docs"]}
-    assert found["shipping.txt"] == {
-        "doc": "shipping.txt", "relevance": 3, "quote": "two days", "start": 13, "end": 21,
-    }  # fmt: skip
-    other = found[documents[place % 3]]
-    assert other["quote"].strip() == other["quote"] != ""
-    succeeded(capsys, "validate", "experiment.yaml", "--strict", "-q")
-
-
-def test_the_characters_of_a_passage_count_from_the_beginning_of_its_document(tmp_path: Path, capsys: Capture) -> None:
+def test_passages_are_added_with_their_characters_or_as_contents(tmp_path: Path, capsys: Capture) -> None:
     config = CONFIG.replace("{kind: document}", "{kind: fixed, size: 12, overlap: 0, unit: characters}")
     small_experiment(tmp_path, config=config.replace("latency", "evaluators: {unit: span}\nlatency"))
     found = ragtrial(capsys, "search", "experiment.yaml", "arrive", "--json").json
@@ -108,9 +92,6 @@ def test_the_characters_of_a_passage_count_from_the_beginning_of_its_document(tm
     (label,) = labels()[2]["relevant_docs"]
     text = (tmp_path / "documents" / hit["doc"]).read_text(encoding="utf-8")
     assert text[label["start"] : label["end"]] == label["quote"] == hit["text"].strip()
-
-
-def test_labels_by_content_are_added_as_passages(tmp_path: Path, capsys: Capture) -> None:
     config = CONFIG.replace("queries: prompt_queries.json}", "queries: prompt_queries.json, match: content}")
     by_content = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "Return any item"}]}]}
     small_experiment(tmp_path, config=config, labels=by_content)

@@ -44,7 +44,7 @@ def test_means_are_over_the_queries_with_the_tag_that_count(report: Report, tag:
             assert mean.mean == (pytest.approx(math.fsum(counted) / mean.n, abs=1e-15) if counted else None)
 
 
-def test_show_says_the_tag_and_how_many_questions_have_it(folder: Path, report: Report, capsys: Capture) -> None:
+def test_show_says_the_tag_or_that_no_query_has_it(folder: Path, report: Report, capsys: Capture) -> None:
     made = succeeded(capsys, "show", "--results", folder, "--tag", "bread")
     head, _, columns, first, *_ = made.out.splitlines()
     assert head == f"kitchen: 2 settings on 6 documents, 2 questions with the tag bread, run {report.run_id}"
@@ -52,9 +52,6 @@ def test_show_says_the_tag_and_how_many_questions_have_it(folder: Path, report: 
     assert "coffee" not in made.out
     parsed = ragtrial(capsys, "show", "--results", folder, "--tag", "bread", "--json").json
     assert [query["id"] for query in parsed["queries"]] == ["rye", "keep"]
-
-
-def test_a_tag_that_no_query_has_is_refused_with_the_others(folder: Path, report: Report, capsys: Capture) -> None:
     made = ragtrial(capsys, "show", "--results", folder, "--tag", "braed")
     assert made.code == 2
     assert made.err == (

@@ -76,7 +76,7 @@ def test_pages_and_a_search_for_more_than_there_is_give_every_item_once(collecti
     assert collection.nearest(QUERIES[:0], 3) == []
 
 
-def test_items_come_with_the_vectors_that_were_put_in(collection: Collection) -> None:
+def test_items_and_samples_come_with_the_texts_and_vectors_put_in(collection: Collection) -> None:
     vectors = {one.id: one.vector for one in ITEMS}
     found, stored = collection.get(["item/7", "item/3", "not there"])
     assert sorted(item.id for item in found) == ["item/3", "item/7"]
@@ -85,13 +85,10 @@ def test_items_come_with_the_vectors_that_were_put_in(collection: Collection) ->
     assert sorted(item.id for item in items) == sorted(vectors)
     np.testing.assert_allclose(every, [vectors[item.id] for item in items], rtol=1e-6)
     assert collection.get([])[1].shape == (0, DIMENSION)
-
-
-def test_a_sample_is_of_stored_texts_with_their_vectors(collection: Collection) -> None:
-    texts, vectors = collection.sample(5)
+    texts, sampled = collection.sample(5)
     expected = {one.text: one.vector for one in ITEMS}
     assert len(set(texts)) == 5
-    np.testing.assert_allclose(vectors, [expected[text] for text in texts], rtol=1e-6)
+    np.testing.assert_allclose(sampled, [expected[text] for text in texts], rtol=1e-6)
     assert collection.sample(5)[0] == texts
     some, _ = collection.sample(100, Conditions({"lang": "de"}))
     assert set(some) <= {one.text for one in ITEMS if one.text and one.metadata.get("lang") == "de"}
@@ -165,9 +162,12 @@ def test_conditions_are_the_evaluator_s(filled: Filled, collection: Collection, 
     assert [item.id for item in few.items] == [item.id for item in found.items][:3]
 
 
-def test_an_engine_that_compares_fractions_wrongly_still_does(filled: Filled, collection: Collection) -> None:
+def test_what_an_engine_lacks_is_refused_and_fractions_are_compared(filled: Filled, collection: Collection) -> None:
     found = ids(collection.pages(Conditions({"year": 2024.5})))
     assert bool(found) == filled.cuts_fractions
+    if not collection.options.searches_texts:
+        with pytest.raises(ValueError, match="has no conditions on texts; remove it"):
+            collection.check_conditions(Conditions(where_document={"$contains": "text"}))
 
 
 @pytest.mark.parametrize(
@@ -186,12 +186,6 @@ def test_an_engine_that_compares_fractions_wrongly_still_does(filled: Filled, co
 def test_impossible_conditions_name_their_place(collection: Collection, where: Mapping[str, Any], fault: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(fault)}$"):
         collection.check_conditions(Conditions(where))
-
-
-def test_what_an_engine_does_not_have_is_refused(collection: Collection) -> None:
-    if not collection.options.searches_texts:
-        with pytest.raises(ValueError, match="has no conditions on texts; remove it"):
-            collection.check_conditions(Conditions(where_document={"$contains": "text"}))
 
 
 @pytest.mark.parametrize("kind", sorted(FILLERS))

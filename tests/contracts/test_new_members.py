@@ -259,16 +259,13 @@ def test_its_options_are_in_the_schema_and_checked_and_a_page_explains_it(said: 
     assert any(b"again: repeats the first 7 hits of dense, 2 times." in block for block in blocks)
 
 
-def test_one_that_cannot_be_loaded_is_named_where_it_is_asked_for(said: Mapping[str, Any]) -> None:
+def test_it_is_planned_or_named_where_it_cannot_be_loaded(said: Mapping[str, Any]) -> None:
     assert said["validate --json"]["code"] == 2
     assert (
         "the executor 'broken' of the package furniture (furniture.missing:Broken) cannot be loaded"
         in (said["validate --json"]["err"])
     )
     assert "desk" in said["list executors"]["out"]
-
-
-def test_it_is_planned_and_a_new_version_of_the_package_makes_its_parts_anew(said: Mapping[str, Any]) -> None:
     assert said["plan"]["code"] == 0
     assert all(kind in said["plan"]["out"] for kind in ("shelf", "halves"))
     plan = json.loads(said["newer plan"]["out"])

@@ -51,12 +51,20 @@ def report(tmp_path_factory: pytest.TempPathFactory, halved_recall: None) -> Rep
     return run_experiment(made.config())
 
 
-def test_it_is_listed_and_explained(capsys: Capture) -> None:
+def test_it_is_listed_explained_named_in_configs_and_scores_files(capsys: Capture, tmp_path: Path) -> None:
     assert "halved_recall" in ragtrial(capsys, "list", "metrics").out
     explained = ragtrial(capsys, "explain", "half@3").out
     assert "halved_recall@3" in explained
     assert "relevant hits in the first 3 / 2R" in explained
     assert "nobody: HR@3" in explained
+    right = write_experiment(tmp_path / "right", evaluators={"order_unaware": {"metrics": ["halved_recall@3"]}})
+    wrong = write_experiment(tmp_path / "wrong", evaluators={"graded": {"metrics": ["halved_recall@3"]}})
+    assert ragtrial(capsys, "validate", right.file, "-q").code == 0
+    assert "list it in evaluators.order_unaware" in ragtrial(capsys, "validate", wrong.file).err
+    (tmp_path / "qrels").write_text("q 0 a 1\nq 0 b 1\n")
+    (tmp_path / "run").write_text("q Q0 a 1 1.0 r\nq Q0 x 2 0.5 r\n")
+    made = ragtrial(capsys, "score", tmp_path / "qrels", tmp_path / "run", "--metrics", "half@2", "--json", "-q")
+    assert json.dumps(json.loads(made.out)).count("halved_recall@2")
 
 
 def test_a_run_computes_describes_splits_and_shows_it(report: Report) -> None:
@@ -69,20 +77,6 @@ def test_a_run_computes_describes_splits_and_shows_it(report: Report) -> None:
     contest = input_of([str(report.folder)], primary="halved_recall@2")
     assert Pool(contest).unjudged[0].weight > 0
     assert score_table(report, 200).titles[:3] == ["setting", report.primary_metric, "halved_recall@2"]
-
-
-def test_a_config_may_name_it_and_is_told_if_the_family_is_another(tmp_path: Path, capsys: Capture) -> None:
-    right = write_experiment(tmp_path / "right", evaluators={"order_unaware": {"metrics": ["halved_recall@3"]}})
-    wrong = write_experiment(tmp_path / "wrong", evaluators={"graded": {"metrics": ["halved_recall@3"]}})
-    assert ragtrial(capsys, "validate", right.file, "-q").code == 0
-    assert "list it in evaluators.order_unaware" in ragtrial(capsys, "validate", wrong.file).err
-
-
-def test_files_are_scored_by_it(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "qrels").write_text("q 0 a 1\nq 0 b 1\n")
-    (tmp_path / "run").write_text("q Q0 a 1 1.0 r\nq Q0 x 2 0.5 r\n")
-    made = ragtrial(capsys, "score", tmp_path / "qrels", tmp_path / "run", "--metrics", "half@2", "--json", "-q")
-    assert json.dumps(json.loads(made.out)).count("halved_recall@2")
 
 
 def test_its_best_value_and_its_range_are_known() -> None:

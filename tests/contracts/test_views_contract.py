@@ -69,7 +69,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_its_option_part_summary_and_plot_are_offered(small: Path, capsys: Capture) -> None:
+def test_its_option_table_part_summary_and_plot_are_offered(small: Path, capsys: Capture) -> None:
     shown = " ".join(ragtrial(capsys, "compare", "--help").out.split())
     assert "--counts How many queries each setting answers." in shown
     assert ragtrial(capsys, "compare", "small", "--counts", "--json").json["counts"] == {"queries": 12}
@@ -82,9 +82,6 @@ def test_its_option_part_summary_and_plot_are_offered(small: Path, capsys: Captu
     assert "tally" in ragtrial(capsys, "report", "--help").out
     assert ragtrial(capsys, "report", "small", "--plot", "tally").code == 0
     assert Path("tally.svg").read_text("utf-8").startswith("<?xml")
-
-
-def test_its_table_and_its_warnings_are_shown_where_the_option_is_given(small: Path, capsys: Capture) -> None:
     made = ragtrial(capsys, "compare", "small", "--counts")
     assert "\n\ncounted  queries\nall           12\n" in made.out
     assert "There are 12 queries.\n" in made.out

@@ -60,7 +60,7 @@ def column(table: Locator, title: str) -> list[str]:
     return [row.locator("td").nth(place).inner_text() for row in table.locator("tbody tr").all()]
 
 
-def test_means_are_best_first_with_the_best_of_each_column_in_bold(seen: Seen) -> None:
+def test_means_are_best_first_and_columns_and_folded_parts_explained(seen: Seen) -> None:
     table = unfolded(seen, "Scores").locator("table").first
     values = [float(text) for text in column(table, "ndcg@3")]
     assert values == sorted(values, reverse=True)
@@ -69,6 +69,19 @@ def test_means_are_best_first_with_the_best_of_each_column_in_bold(seen: Seen) -
     bold = [cell.inner_text() for cell in table.locator("td.best").all()]
     assert f"{max(values):.3f}" in bold
     assert f"{min(values):.3f}" not in bold
+    part = unfolded(seen, "Comparisons")
+    table = part.locator("table").first
+    for title in ("95% interval", "p", "detectable", "questions needed", "won"):
+        assert table.locator("th abbr").get_by_text(title, exact=True).get_attribute("title")
+    part.get_by_text("Columns explained").click()
+    expect(part.locator("dl").get_by_text("Detectable difference: the smallest", exact=False)).to_be_visible()
+    assert unfolded(seen, "Scores").locator("th abbr", has_text="recall@3").first.get_attribute("title")
+    lines = seen.page.locator(".fold > details > summary").all_inner_texts()
+    assert len(lines) >= 6
+    assert all(len(line.split("\n", 1)[-1]) > 10 for line in lines)
+    for summary in seen.page.locator(".fold > details > summary").all():
+        summary.click()
+    assert violations(seen.page) == []
 
 
 def test_columns_sort_by_click_and_by_key(seen: Seen) -> None:
@@ -87,25 +100,6 @@ def test_columns_sort_by_click_and_by_key(seen: Seen) -> None:
     seen.page.keyboard.press("Space")
     values = [float(text) for text in column(table, "recall@3")]
     assert values == sorted(values, reverse=True)
-
-
-def test_columns_are_explained_in_titles_and_in_words(seen: Seen) -> None:
-    part = unfolded(seen, "Comparisons")
-    table = part.locator("table").first
-    for title in ("95% interval", "p", "detectable", "questions needed", "won"):
-        assert table.locator("th abbr").get_by_text(title, exact=True).get_attribute("title")
-    part.get_by_text("Columns explained").click()
-    expect(part.locator("dl").get_by_text("Detectable difference: the smallest", exact=False)).to_be_visible()
-    assert unfolded(seen, "Scores").locator("th abbr", has_text="recall@3").first.get_attribute("title")
-
-
-def test_a_folded_part_says_what_is_in_it(seen: Seen) -> None:
-    lines = seen.page.locator(".fold > details > summary").all_inner_texts()
-    assert len(lines) >= 6
-    assert all(len(line.split("\n", 1)[-1]) > 10 for line in lines)
-    for summary in seen.page.locator(".fold > details > summary").all():
-        summary.click()
-    assert violations(seen.page) == []
 
 
 def dark_at_the_right(region: Locator) -> float:

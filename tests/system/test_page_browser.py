@@ -36,7 +36,7 @@ def seen(look: Look, file: Path) -> Iterator[Seen]:
     assert set(seen.requests) == {file.as_uri()}
 
 
-def test_it_shows_the_verdict_the_plot_and_the_questions(seen: Seen) -> None:
+def test_it_shows_verdict_plot_questions_and_hostile_text_as_text(seen: Seen) -> None:
     assert "No ranking yet: 5 scored questions" in seen.page.locator("h1").inner_text()
     assert seen.page.locator(".badge").inner_text().startswith("Too few questions")
     strips = seen.page.locator("#plot tbody .strip svg[role=img]")
@@ -47,9 +47,6 @@ def test_it_shows_the_verdict_the_plot_and_the_questions(seen: Seen) -> None:
     assert all(re.fullmatch(rf"{name}: mean \d\.\d{{3}}", text) for name, text in zip(names, said, strict=True))
     seen.show("All")
     assert len(seen.rows()) == 5
-
-
-def test_hostile_text_is_shown_as_text(seen: Seen) -> None:
     name = "</script>'\""
     seen.show("All")
     seen.open(name)

@@ -212,6 +212,7 @@ def test_questions_of_a_document_are_told_of_only_where_a_verdict_would_change()
         assert not [one for one in compared(inputs, "old").warnings if one.code == "clusters-not-named"]
     joined = compared(joined_by_document(alike(8, 0.9)), "old")
     assert (joined.comparisons[0].verdict, joined.comparisons[0].clusters) == ("inconclusive", 30)
+    assert joined.comparisons[0].effect_size == pytest.approx(strong.comparisons[0].effect_size)
     assert joined.warnings == []
 
 

@@ -109,13 +109,16 @@ def test_reports_without_a_name_are_numbered_and_one_given_twice_counts_once(her
 # settings and baselines
 
 
-def test_settings_are_chosen_by_name_in_every_report_or_in_one(here: Path) -> None:
+def test_settings_and_metrics_are_chosen_by_name(here: Path) -> None:
     assert input_of(["main", "branch"], settings=["dense"]).names == ("main:dense", "branch:dense")
     one = input_of(["main", "branch"], settings=["dense", "branch:bm25"])
     assert one.names == ("main:dense", "branch:dense", "branch:bm25")
     assert input_of(["branch:new", "main", "branch:bm25"]).names == (
         "branch:bm25", "branch:new", "main:dense", "main:bm25",
     )  # fmt: skip
+    assert input_of(["main"], primary="recall@3").metrics[0] == "recall@3"
+    assert input_of(["main"], ["NDCG@3", "MRR@3"]).metrics == ("ndcg@3", "rr@3")
+    assert input_of(["main"]).limited_to(["recall@3", "rr@3"]).metrics == ("ndcg@3", "recall@3", "rr@3")
 
 
 @pytest.mark.parametrize(
@@ -139,11 +142,19 @@ def test_a_baseline_is_a_setting_or_a_report_and_is_read_where_it_is_not_among_t
     assert shown(inputs) == pairs
 
 
-def test_a_report_in_memory_is_a_baseline_too(here: Path) -> None:
+def test_reports_in_memory_are_compared_as_those_on_disk(here: Path) -> None:
     main, branch = load_report("main"), load_report("branch")
     assert shown(input_of([branch, main], baseline=main)) == shown(input_of(["branch", "main"], baseline="main"))
     added = input_of([branch], baseline=main)
     assert (added.report_names, added.baseline) == (("branch", "main"), "main")
+    assert compare("branch", baseline="dense") == compare(load_report("branch"), baseline="dense")
+    made = compare("main", "branch", metrics=["rr@3", "ndcg@3"], margin=0.1)
+    assert (made.primary_metric, made.metrics) == ("rr@3", ["rr@3", "ndcg@3"])
+    assert [(part.baseline, part.setting) for part in made.comparisons[:2]] == [
+        ("main:dense", "branch:dense"), ("main:bm25", "branch:bm25"),
+    ]  # fmt: skip
+    assert [part.verdict for part in made.comparisons[:2]] == ["identical", "identical"]
+    assert made.procedure.margin == 0.1
 
 
 @pytest.mark.parametrize(
@@ -236,12 +247,6 @@ def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_tha
 # metrics
 
 
-def test_the_metric_that_decides_comes_first(here: Path) -> None:
-    assert input_of(["main"], primary="recall@3").metrics[0] == "recall@3"
-    assert input_of(["main"], ["NDCG@3", "MRR@3"]).metrics == ("ndcg@3", "rr@3")
-    assert input_of(["main"]).limited_to(["recall@3", "rr@3"]).metrics == ("ndcg@3", "recall@3", "rr@3")
-
-
 def test_a_metric_without_a_value_is_left_out_and_refused_as_the_primary() -> None:
     report = report_of({"a": [1.0], "b": [0.0]})
     ordered = with_metric(report, "rbo(p=0.9)@3", {"a": [None], "b": [None]})
@@ -256,17 +261,6 @@ def test_a_metric_without_a_value_is_left_out_and_refused_as_the_primary() -> No
 
 
 # in one call
-
-
-def test_compare_is_the_same_for_reports_in_memory_and_on_disk(here: Path) -> None:
-    assert compare("branch", baseline="dense") == compare(load_report("branch"), baseline="dense")
-    made = compare("main", "branch", metrics=["rr@3", "ndcg@3"], margin=0.1)
-    assert (made.primary_metric, made.metrics) == ("rr@3", ["rr@3", "ndcg@3"])
-    assert [(part.baseline, part.setting) for part in made.comparisons[:2]] == [
-        ("main:dense", "branch:dense"), ("main:bm25", "branch:bm25"),
-    ]  # fmt: skip
-    assert [part.verdict for part in made.comparisons[:2]] == ["identical", "identical"]
-    assert made.procedure.margin == 0.1
 
 
 @pytest.mark.parametrize(

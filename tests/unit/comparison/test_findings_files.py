@@ -68,20 +68,20 @@ def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
     assert shown.count("<details>") == shown.count("</details>") == 2
 
 
-def test_warnings_of_the_comparison_are_told() -> None:
+def test_warnings_baselines_and_mere_scores_are_shown() -> None:
     made = everything()
     assert made.comparison is not None
     warning = WarningPart(code="other-documents", message="they searched <other> documents.")
     text = markdown_text(replace(made, comparison=made.comparison.model_copy(update={"warnings": [warning]})))
     assert "warning: they searched &lt;other&gt; documents.</li>" in RENDERER.render(text)
     assert "warning" not in markdown_text(made)
-
-
-def test_a_baseline_has_a_mean_where_it_is_one_for_all_rows() -> None:
     parts = part("new", 0.1, None), part("skipping", 0.2, None, mean_baseline=0.5, n=50)
     for rows, mean in ((parts, ""), (parts[:1], "0.600")):
         short, *_ = cells(markdown_text(findings(comparison=comparison(*rows))))
         assert ["base", mean, "", "", "", "(baseline)"] in short
+    short, whole = cells(markdown_text(replace(everything(), comparison=None)))
+    assert short[:2] == [["setting", "ndcg@10", "n"], ["other", "0.500", "59"]]
+    assert whole[0] == ["setting", "ndcg@10", "recall@10", "n"]
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,6 @@ def test_a_baseline_has_a_mean_where_it_is_one_for_all_rows() -> None:
 )
 def test_the_heading_says_what_it_came_to(changes: dict[str, object], outcome: str) -> None:
     assert markdown_text(replace(everything(), **changes)).splitlines()[0] == f"### kitchen: {outcome}"  # type: ignore[arg-type]
-
-
-def test_without_a_comparison_the_scores_are_shown_and_nothing_is_claimed() -> None:
-    short, whole = cells(markdown_text(replace(everything(), comparison=None)))
-    assert short[:2] == [["setting", "ndcg@10", "n"], ["other", "0.500", "59"]]
-    assert whole[0] == ["setting", "ndcg@10", "recall@10", "n"]
 
 
 @settings(max_examples=60)

@@ -75,12 +75,9 @@ def test_a_gate_that_says_nothing_is_refused_with_the_way_out(text: str, told: s
     assert message("ndcg@10 < 0.5", text).startswith("--fail-if #2: ")
 
 
-def test_all_that_is_wrong_with_all_gates_is_told_at_once() -> None:
+def test_all_faults_are_told_at_once_and_a_missing_baseline_with_them() -> None:
     lines = message("hibrid: ndcg@10 < 70", "", "ndcg@10 < 0.7", "ndcg@10 > 2").splitlines()
     assert [line.partition(":")[0] for line in lines] == ["--fail-if #1"] * 2 + ["--fail-if #2", "--fail-if #4"]
-
-
-def test_a_gate_on_the_baseline_needs_one_and_something_else_to_compare() -> None:
     text = "ndcg@10 worse than baseline"
     assert "there is no baseline; name the setting to compare with: --baseline SETTING or REPORT:SETTING." in message(
         text, subject=Subject(("dense", "hybrid"), METRICS)
@@ -117,14 +114,11 @@ def test_a_bound_fails_where_it_holds(relation: str, fails: tuple[bool, ...]) ->
     assert outcomes == ["failed" if fail else "passed" for fail in fails]
 
 
-def test_a_mean_that_misses_the_limit_by_rounding_alone_equals_it() -> None:
+def test_a_bound_is_met_up_to_rounding_by_every_setting_or_the_one_named() -> None:
     mean = 0.7 - 2e-16
     assert mean < 0.7
     assert judged("ndcg@10 < 0.7", settings=[setting("a", ndcg_10=mean)]).outcome == "passed"
     assert judged("ndcg@10 <= 0.7", settings=[setting("a", ndcg_10=0.7 + 1e-15)]).outcome == "failed"
-
-
-def test_a_gate_without_a_setting_holds_for_every_one_and_names_those_that_fail() -> None:
     three = [setting("a", ndcg_10=0.69996), setting("b", ndcg_10=0.5), setting("c", ndcg_10=0.8)]
     outcome = judged("ndcg@10 < 0.70", settings=three)
     assert gate_line(outcome) == "gate failed: ndcg@10 < 0.70: a 0.69996; b 0.5000; 1 other passed"
@@ -132,7 +126,7 @@ def test_a_gate_without_a_setting_holds_for_every_one_and_names_those_that_fail(
     assert [finding.setting for finding in judged("a: ndcg@10 < 0.70", settings=three).findings] == ["a"]
 
 
-def test_what_is_not_known_is_undecided() -> None:
+def test_what_is_not_known_is_undecided_and_what_is_identical_passes() -> None:
     assert gate_line(judged("ndcg@10 < 0.7", settings=[setting("a", ndcg_10=None)])).endswith(": a no query counts")
     slow = [setting("a", p95=0.3), setting("b", p95=0.1), setting("c")]
     outcome = judged("latency.p95 > 0.2", settings=slow)
@@ -141,6 +135,10 @@ def test_what_is_not_known_is_undecided() -> None:
     assert judged("index_bytes > 999", settings=slow).outcome == "failed"
     nothing = judged("ndcg@10 worse than baseline", part("a", None, None, n=0, wins=0, losses=0, ties=0))
     assert (nothing.outcome, nothing.findings[0].found) == ("undecided", "no question counts for both")
+    same = part("a", 0.0, None, wins=0, losses=0, ties=59)
+    for text in ("ndcg@10 worse than baseline", "ndcg@10 not within 0 of baseline"):
+        outcome = judged(text, same)
+        assert (outcome.outcome, outcome.findings[0].found) == ("passed", "identical to base")
 
 
 @pytest.mark.parametrize(
@@ -196,13 +194,6 @@ def test_gates_follow_what_a_procedure_claims_beside_its_interval(ci: tuple[floa
     found = judged("ndcg@10 worse than baseline", worse).findings[0].found
     between = "" if ci is None else ", 95% interval -0.0500 to +0.0100"
     assert found == f"-0.0300 against base{between}: worse"
-
-
-def test_identical_rankings_pass_both() -> None:
-    same = part("a", 0.0, None, wins=0, losses=0, ties=59)
-    for text in ("ndcg@10 worse than baseline", "ndcg@10 not within 0 of baseline"):
-        outcome = judged(text, same)
-        assert (outcome.outcome, outcome.findings[0].found) == ("passed", "identical to base")
 
 
 def test_the_baseline_is_not_compared_with_itself_and_its_failure_leaves_the_others_unchecked() -> None:

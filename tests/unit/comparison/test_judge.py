@@ -31,7 +31,7 @@ from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM, NOT_REVIEWED
 from scored_runs import scored_report
 
 
-def test_people_draw_30_the_judge_has_60_and_both_make_the_interval(tmp_path: Path) -> None:
+def test_people_draw_30_the_judge_has_60_and_a_perfect_judge_is_not_believed(tmp_path: Path) -> None:
     report = tagged(world(tmp_path), QUERIES[:30], DRAWN_AT_RANDOM)
     made = compare(report, judge=judged(tmp_path))
     (part,) = made.comparisons
@@ -43,6 +43,10 @@ def test_people_draw_30_the_judge_has_60_and_both_make_the_interval(tmp_path: Pa
     assert made.judge.comparisons[0].basis == "both"
     assert alone.comparisons[0].n == 60
     assert [warning.code for warning in made.warnings] == ["not-drawn-at-random"]  # the other 30 have labels, too
+    made = compare(report, judge=judged(tmp_path, right=1.0))
+    assert made.judge is not None
+    assert made.judge.comparisons[0].basis == "too few errors"
+    assert any(line.startswith("Based on people's labels alone: all comparisons") for line in made.judge.sentences)
 
 
 def test_the_judges_scores_are_the_ordinary_ones_by_its_grades(tmp_path: Path) -> None:
@@ -87,30 +91,22 @@ def test_a_query_drawn_at_random_and_judged_in_part_is_left_out(tmp_path: Path) 
     assert "judged-in-part" in [warning.code for warning in made.warnings]
 
 
-def test_queries_of_nobody_knows_where_and_few_of_them_are_warned_of(tmp_path: Path) -> None:
+def test_labels_of_unknown_origin_few_people_and_a_judge_inside_are_warned_of(tmp_path: Path) -> None:
     report = world(tmp_path)
     few = changed_queries(report, **{name: {"relevant_docs": []} for name in QUERIES[12:]})
     codes = [warning.code for warning in compare(few, judge=judged(tmp_path)).warnings]
     assert codes == ["not-drawn-at-random", "few-people"]
-
-
-def test_a_model_that_works_inside_of_a_setting_is_warned_of(tmp_path: Path) -> None:
-    report = world(tmp_path)
     first, *rest = report.settings
     inside = first.model_copy(update={"parameters": {"rerank": [{"model": "m"}]}})
     made = compare(report.model_copy(update={"settings": [inside, *rest]}), judge=judged(tmp_path))
     assert "judge-in-pipeline" in [warning.code for warning in made.warnings]
 
 
-def test_a_query_of_which_the_judge_lacks_a_text_is_not_judged(tmp_path: Path) -> None:
+def test_a_query_without_a_text_or_a_grade_is_not_judged(tmp_path: Path) -> None:
     report = world(tmp_path)
     rows = [{"query": query, "doc": doc, "grade": 0} for query in QUERIES for doc in "abcd"]
     side = judge_side(input_of([report]), read_judgments(judged(tmp_path, rows[:-4])))
     assert side.covered.tolist() == [True] * 59 + [False]
-
-
-def test_a_reply_without_a_grade_is_no_judgment_and_no_0(tmp_path: Path) -> None:
-    report = world(tmp_path)
     rows = [{"query": query, "doc": doc, "grade": None if doc == "b" else 3} for query in QUERIES for doc in "abcd"]
     side = judge_side(input_of([report]), read_judgments(judged(tmp_path, rows)))
     assert side.covered.all()
@@ -136,24 +132,19 @@ def test_faults_of_a_file_name_their_line(tmp_path: Path, line: str, said: str) 
     assert said in str(caught.value)
 
 
-def test_judgments_of_another_report_are_refused(tmp_path: Path) -> None:
+def test_judgments_of_another_report_and_of_two_judges_are_refused(tmp_path: Path) -> None:
     report = world(tmp_path)
     with pytest.raises(InputError, match="has no judgments of the compared queries"):
         compare(report, judge=judged(tmp_path, [{"query": "other", "doc": "a", "grade": 1}]))
+    rows = [{"query": "q00", "doc": "a", "grade": 1, "parameters": {"seed": seed}} for seed in (0, 1)]
+    with pytest.raises(JudgmentsError, match=r"2 judges: m \(prompt 0+, seed 0\), m \(prompt 0+, seed 1\)"):
+        read_judgments(judged(tmp_path, rows))
 
 
 def test_grades_come_onto_peoples_scale() -> None:
     assert [[on_scale(grade, highest) for grade in range(4)] for highest in (0, 1, 2, 3, 5)] == [
         [0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3],
     ]  # fmt: skip
-
-
-def test_the_worth_of_a_perfect_judge_is_not_believed(tmp_path: Path) -> None:
-    report = tagged(world(tmp_path), QUERIES[:30], DRAWN_AT_RANDOM)
-    made = compare(report, judge=judged(tmp_path, right=1.0))
-    assert made.judge is not None
-    assert made.judge.comparisons[0].basis == "too few errors"
-    assert any(line.startswith("Based on people's labels alone: all comparisons") for line in made.judge.sentences)
 
 
 def test_agreement_counts_the_texts_that_both_graded(tmp_path: Path) -> None:
@@ -269,12 +260,6 @@ def test_of_a_text_that_was_judged_twice_the_first_counts_and_costs_add_up(tmp_p
     assert found.cost == 0.5
     unknown = ModelJudgments(found.file, [*found.rows, found.rows[0].model_copy(update={"cost": None})])
     assert unknown.cost is None
-
-
-def test_other_parameters_are_another_judge(tmp_path: Path) -> None:
-    rows = [{"query": "q00", "doc": "a", "grade": 1, "parameters": {"seed": seed}} for seed in (0, 1)]
-    with pytest.raises(JudgmentsError, match=r"2 judges: m \(prompt 0+, seed 0\), m \(prompt 0+, seed 1\)"):
-        read_judgments(judged(tmp_path, rows))
 
 
 def test_with_clusters_people_s_and_the_judge_s_sides_count_whole_clusters(tmp_path: Path) -> None:

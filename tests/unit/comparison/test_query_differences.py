@@ -68,7 +68,7 @@ def test_a_query_that_does_not_count_for_both_is_counted_as_left_out(tmp_path: P
     assert differences_line(found).endswith("0 won, 1 lost, 0 tied; 1 not counted")
 
 
-def test_what_all_settings_fail_and_what_none_separates_is_listed(scored: Report) -> None:
+def test_what_all_settings_fail_is_listed_and_documents_gain_by_grade_and_rank(scored: Report) -> None:
     found = shared_queries(inputs(scored))
     assert ([one.id for one in found.failed], found.failed_count) == (["lost"], 1)
     assert ([(one.id, one.value) for one in found.equal], found.equal_count) == ([("same", 1.0)], 1)
@@ -77,6 +77,9 @@ def test_what_all_settings_fail_and_what_none_separates_is_listed(scored: Report
         "Queries that fail with all settings (ndcg@3): 1 of 5", "  lost",
         "Queries on which all settings score the same: 1 more", "  1.000  same",
     ]  # fmt: skip
+    gains = gain_share("dcg@2", scored.queries[1], scored)
+    ranks = [("a", 1), ("a", 3), ("b", 1), ("b", 2), ("n", 1), ("unjudged", 1)]
+    assert [gains.at(doc, rank) for doc, rank in ranks] == [3, 0, 1, pytest.approx(0.63093, abs=1e-5), 0, 0]
 
 
 def test_no_query_fails_where_lower_values_are_better(tmp_path: Path) -> None:
@@ -108,12 +111,6 @@ def test_the_gains_of_hits_sum_to_the_score_or_there_is_a_reason_why_they_do_not
         for ranking in load_query(scored, scored.settings, query.id):
             total = sum(gains.at(hit.doc, hit.rank) for hit in ranking.hits)
             assert total == pytest.approx(ranking.evaluations[metric], abs=1e-12)
-
-
-def test_a_document_gains_by_its_grade_and_its_rank_up_to_the_cutoff(scored: Report) -> None:
-    gains = gain_share("dcg@2", scored.queries[1], scored)
-    ranks = [("a", 1), ("a", 3), ("b", 1), ("b", 2), ("n", 1), ("unjudged", 1)]
-    assert [gains.at(doc, rank) for doc, rank in ranks] == [3, 0, 1, pytest.approx(0.63093, abs=1e-5), 0, 0]
 
 
 HYBRID: dict[str, dict[str, Any]] = {
@@ -161,7 +158,7 @@ def test_the_rows_of_a_part_are_its_ranking_when_run_by_itself(hybrid: Report, d
         assert len(rows["dense"]["docs"]) > HYBRID["dense"]["top_k"], "a fusion reads more hits than are scored"
 
 
-def test_parts_of_parts_have_both_names_and_notes_say_how_a_setting_ranks(hybrid: Report) -> None:
+def test_parts_of_parts_are_named_kept_once_and_only_for_the_same_words(hybrid: Report) -> None:
     rows, notes = parts_of(hybrid, "varied")
     assert list(rows) == ["both", "both > dense", "both > words"]
     assert list(parts_of(hybrid, "both")[0].values()) == [rows["both > dense"], rows["both > words"]]
@@ -171,14 +168,8 @@ def test_parts_of_parts_have_both_names_and_notes_say_how_a_setting_ranks(hybrid
         "varied: picks from the first 50 hits of both, each unlike those above it; a hit's score is its value when it "
         "was picked."
     ]
-
-
-def test_equal_parts_that_are_looked_at_equally_deep_are_kept_once(hybrid: Report) -> None:
     files = sorted(path.name.rsplit("-", 1)[0] for path in (hybrid.folder / "rankings" / "parts").iterdir())
     assert files == ["both", "dense", "words"]
-
-
-def test_what_was_asked_in_other_words_is_not_kept_and_that_is_said(hybrid: Report) -> None:
     assert parts_of(hybrid, "worded") == (
         {},
         ["worded: fuses what dense finds for several wordings of the question (rrf).",

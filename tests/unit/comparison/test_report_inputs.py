@@ -44,16 +44,13 @@ def judged(*grades: tuple[str, int]) -> dict[str, list[JudgmentPart]]:
 # labels and queries
 
 
-def test_other_grades_and_other_texts_are_refused_query_by_query() -> None:
+def test_other_grades_texts_and_queries_are_refused_one_by_one() -> None:
     other = changed_queries(called("branch"), q1=judged(("a.md", 2), ("b.md", 3)), q2={"text": "x" * 70}, q3=judged())
     assert refusal(called("main"), other) == [
         "3 queries have other labels in main and branch (query 'q1' has other labels of 'b.md', query 'q2' has another "
         "text, query 'q3' has other labels of 'a.md').",
         f"{AGAIN}, or compare over the 1 query that is the same: --common.",
     ]
-
-
-def test_other_queries_are_refused_with_their_ids() -> None:
     shorter = report_of({"a": VALUES["a"][:2]}, experiment="branch")
     renamed = changed_queries(shorter, q2={"id": "q9"})
     assert refusal(called("main"), renamed) == [
@@ -133,11 +130,19 @@ def test_the_order_of_labels_matters_to_metrics_of_orders_alone() -> None:
 # units, thresholds, policies, formulas
 
 
-def test_other_units_are_refused() -> None:
+def test_other_units_and_all_differences_of_rules_are_told_at_once() -> None:
     assert refusal(called("main"), called("branch", unit="span")) == [
         "other unit: document in main, span in branch.",
         "Run or score one again by the rules of the other.",
     ]
+    metrics = {"recall@3": metric_of("recall@3", 2), "ndcg@3": metric_of("ndcg@3").model_copy(update={"formula": "f"})}
+    main = called("main", metrics={"recall@3": metric_of("recall@3"), "ndcg@3": metric_of("ndcg@3")})
+    formula, counted, _ = refusal(main, called("branch", metrics=metrics))
+    assert counted.startswith("other queries that are counted (recall@3): ")
+    assert formula == (
+        "other formula (ndcg@3): dcg@k / dcg@k of all judged documents in the order of their gains in main, "
+        "f in branch."
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,22 +204,7 @@ def test_real_runs_by_other_rules_are_refused(other: str, message: str, here: Pa
     assert message in str(caught.value).splitlines()
 
 
-def test_metrics_that_do_not_depend_on_a_rule_are_compared(here: Path) -> None:
-    assert input_of(["main", "threshold"], ["ndcg@3", "dcg@3"]).warnings == ()
-
-
-def test_all_differences_of_rules_are_told_at_once() -> None:
-    metrics = {"recall@3": metric_of("recall@3", 2), "ndcg@3": metric_of("ndcg@3").model_copy(update={"formula": "f"})}
-    main = called("main", metrics={"recall@3": metric_of("recall@3"), "ndcg@3": metric_of("ndcg@3")})
-    formula, counted, _ = refusal(main, called("branch", metrics=metrics))
-    assert counted.startswith("other queries that are counted (recall@3): ")
-    assert formula == (
-        "other formula (ndcg@3): dcg@k / dcg@k of all judged documents in the order of their gains in main, "
-        "f in branch."
-    )
-
-
-def test_another_gain_is_another_metric(here: Path) -> None:
+def test_other_gains_and_documents_are_warnings_and_other_rules_of_no_matter_none(here: Path) -> None:
     inputs = input_of(["main", "gain"])
     assert (inputs.primary, inputs.names) == ("ndcg@3", ("main:dense", "gain:dense"))
     assert warnings(inputs) == {
@@ -224,12 +214,10 @@ def test_another_gain_is_another_metric(here: Path) -> None:
     with pytest.raises(ComparisonError) as caught:
         input_of(["gain", "main"])
     assert str(caught.value).startswith("main has no ndcg(gain=exp)@3, the metric that decides. All have: ")
-
-
-def test_other_documents_under_equal_labels_are_a_warning(here: Path) -> None:
     assert warnings(input_of(["main", "grown"])) == {
         "other-documents": "the documents of main and grown are not the same: differences may come from these."
     }
+    assert input_of(["main", "threshold"], ["ndcg@3", "dcg@3"]).warnings == ()
 
 
 # scored elsewhere

@@ -95,15 +95,12 @@ def test_the_interval_of_a_mean_in_0_to_1_stays_there(scores: list[float]) -> No
     assert 0 <= part.ci[0] < np.mean(scores) < part.ci[1] <= 1
 
 
-def test_identical_settings_share_the_draws_and_nothing_is_corrected() -> None:
+def test_identical_settings_share_the_draws_and_uncounted_queries_are_left_out() -> None:
     same = np.linspace(0, 1, 15)
     part = winner_of(contest_between({"one": same, "two": same, "three": same}))
     assert part.setting == "one"
     assert part.corrected == pytest.approx(part.mean, abs=1e-14)
     assert part.chosen == pytest.approx({"one": 1 / 3, "two": 1 / 3, "three": 1 / 3})
-
-
-def test_queries_that_do_not_count_for_a_setting_are_left_out_for_all() -> None:
     one, two = np.linspace(0, 1, 15), np.linspace(1, 0, 15) ** 2
     whole = winner_of(contest_between({"one": one[:12], "two": two[:12]}))
     holes = np.where(np.arange(15) < 12, two, np.nan)

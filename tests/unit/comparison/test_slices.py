@@ -126,13 +126,16 @@ def test_a_slice_that_contradicts_the_whole_is_told(sign: int, of_all: str, here
     assert [part.name for part in made.comparisons if part.contradicts] == ["few"]
 
 
-def test_a_slice_in_which_nothing_is_shown_contradicts_nothing() -> None:
+def test_slices_that_show_nothing_contradict_nothing_and_may_be_none() -> None:
     step = np.full(50, 0.2) + 0.001 * np.arange(50)
     step[38:] = np.array([-0.3, 0.28] * 6) - 0.01  # lower in the slice, but not shown to be
     inputs = contest_between({"old": [0.5] * 50, "new": 0.5 + step}, tagged(*["x"] * 38, *["y"] * 12))
     made = sliced(inputs, "old")
     assert [(part.difference or 0) < 0 for part in made.comparisons] == [False, True]
     assert made.warnings == []
+    made = sliced(contest_between({"a": [0.1], "b": [0.2]}, tagged("x")))
+    assert (made.comparisons, slice_overview(made, 80).cells) == ([], [])
+    assert slice_heading(made) == ("No slices: by tag, relevant documents and length all queries are of one kind.")
 
 
 def test_of_all_pairs_those_with_the_best_are_sliced() -> None:
@@ -153,12 +156,6 @@ def test_of_pairs_with_a_baseline_each_all_are_sliced() -> None:
         *[("main:a", "branch:a")] * 2, *[("main:b", "branch:b")] * 2
     ]  # fmt: skip
     assert slice_heading(found).startswith("Differences in ndcg@10 from the baseline of each, by kind of query.")
-
-
-def test_queries_of_one_kind_have_no_slices_and_a_sentence_in_their_place() -> None:
-    made = sliced(contest_between({"a": [0.1], "b": [0.2]}, tagged("x")))
-    assert (made.comparisons, slice_overview(made, 80).cells) == ([], [])
-    assert slice_heading(made) == ("No slices: by tag, relevant documents and length all queries are of one kind.")
 
 
 def test_slices_count_queries_of_both_settings_and_may_have_none() -> None:

@@ -122,11 +122,15 @@ def test_the_retriever_is_a_parameter_matched_by_what_reaches_both() -> None:
     assert effect(found, RANK, 2).by_retriever == pytest.approx({"hybrid": 0.0})
 
 
-def test_where_no_settings_match_it_says_so() -> None:
+def test_equal_numbers_are_one_level_and_unmatched_settings_say_so() -> None:
     made = [swept("a", {SIZE: 10, RANK: 1}, [0.1] * 3), swept("a", {SIZE: 20, RANK: 2}, [0.2] * 3)]
     found = effects_of(made)
     assert [(one.matched, one.difference, one.ci, one.n) for one in found.effects] == [(0, None, None, 0)] * 2
     assert [row[-1] for row in effect_table(found).cells[1:]] == ["no settings match in all else"] * 2
+    found = effects_of([swept("a", {SIZE: 1, RANK: 1}, [0.1]), swept("a", {SIZE: 1.0, RANK: 2}, [0.2]),
+                        swept("a", {SIZE: True, RANK: 2}, [0.4])])  # fmt: skip
+    assert effect(found, RANK, 2).difference == pytest.approx(0.1)
+    assert effect(found, SIZE, True).difference == pytest.approx(0.2)
 
 
 def test_what_only_rounding_keeps_from_nothing_is_identical() -> None:
@@ -163,14 +167,7 @@ def test_numbers_are_levels_by_size_and_others_as_they_come(levels: list[Any], e
     assert [found.effects[0].levels.reference, *(one.levels.level for one in found.effects)] == expected
 
 
-def test_one_and_one_point_nought_are_one_level_and_true_is_another() -> None:
-    found = effects_of([swept("a", {SIZE: 1, RANK: 1}, [0.1]), swept("a", {SIZE: 1.0, RANK: 2}, [0.2]),
-                        swept("a", {SIZE: True, RANK: 2}, [0.4])])  # fmt: skip
-    assert effect(found, RANK, 2).difference == pytest.approx(0.1)
-    assert effect(found, SIZE, True).difference == pytest.approx(0.2)
-
-
-def test_keys_that_move_together_are_one_parameter() -> None:
+def test_keys_that_move_together_are_one_parameter_and_shares_matched_as_such() -> None:
     config = {"sweep": {"matrix": {"chunker.size, chunker.overlap": [[20, 2], [10, 5]], RANK: [1, 2]}}}
     made = [
         swept("a", {SIZE: size, "chunker.overlap": overlap, RANK: rank}, [score])
@@ -181,9 +178,6 @@ def test_keys_that_move_together_are_one_parameter() -> None:
     assert part.levels.reference == [10, 5]
     assert (part.matched, part.difference) == pytest.approx((2, 0.35))
     assert [one.levels.parameter for one in found.effects] == ["chunker.size, chunker.overlap", RANK]
-
-
-def test_a_share_of_another_key_is_matched_by_the_share() -> None:
     config = {"sweep": {"matrix": {SIZE: [15, 25], "chunker.overlap": {"share": [0.1, 0.3], "of": SIZE}}}}
     made = [
         swept("a", {SIZE: size, "chunker.overlap": overlap}, [score])

@@ -60,7 +60,7 @@ def chunks(text: str, language: str, size: int) -> list[str]:
     return [text[span.start : span.end] for span in made.split(text, LengthFunction(range(len(text))))]
 
 
-def test_functions_that_fit_stay_whole_and_a_class_too_large_is_cut_at_its_methods() -> None:
+def test_code_is_cut_at_functions_methods_and_statements_with_their_comments() -> None:
     assert chunks(PYTHON, "python", 140) == [
         PYTHON[: PYTHON.index("\n\nclass")],
         PYTHON[PYTHON.index("class") : PYTHON.index("\n\n    # Puts")],
@@ -68,16 +68,10 @@ def test_functions_that_fit_stay_whole_and_a_class_too_large_is_cut_at_its_metho
         PYTHON[PYTHON.index("def get") : PYTHON.index("\n\ndef main")],
         PYTHON[PYTHON.index("def main") :].strip(),
     ]
-
-
-def test_a_function_too_large_is_cut_at_its_statements_and_code_nested_too_deep_as_text() -> None:
     text = 'def f():\n    one = "some text"\n    two = "some text"\n    three = "some text"\n'
     assert chunks(text, "python", 40) == ['def f():\n    one = "some text"', 'two = "some text"', 'three = "some text"']
     text = "x = " + "[\n" * 3000 + "1" + "]\n" * 3000
     assert all(len(piece) <= 100 for piece in chunks(text, "python", 100))
-
-
-def test_a_comment_stays_with_what_follows_it_and_a_closing_brace_with_what_it_closes() -> None:
     assert chunks(C, "c", 60) == [
         "#include <x.h>",
         "/* Adds. */\nint add(int a, int b) {",

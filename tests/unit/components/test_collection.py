@@ -191,20 +191,6 @@ def test_the_same_command_searches_again_only_when_the_collection_has_changed(tm
         assert len([name for kind, name in made.stages() if kind == "rankings"]) == 4
 
 
-def test_a_folder_whose_vectors_changed_is_another_input(tmp_path: Path, database: Path) -> None:
-    folder = shutil.copytree(database, tmp_path / "db")
-    options = ChromaCollectionOptions(path=str(folder), name="docs")
-    before = open_collection(options)
-    assert open_collection(options, afresh=True) is before
-    write_collection(folder, ITEMS[:1], "other")
-    after = open_collection(options, afresh=True)
-    assert after is not before
-    assert (after.id, after.content) == (before.id, before.content), "another collection of the folder is no change"
-    shutil.rmtree(folder)
-    write_collection(folder, ITEMS, vector=lambda text: [*word_counts(text)[:31], 7.0])
-    assert open_collection(options, afresh=True).content != before.content
-
-
 def test_a_query_has_conditions_besides_those_of_the_config(tmp_path: Path, server: Mapping[str, Any]) -> None:
     queries = [
         QUERIES[0],

@@ -77,7 +77,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 @pytest.mark.slow
-def test_a_sweep_embeds_each_text_once_and_new_dimensions_embed_nothing(swept: Experiment) -> None:
+def test_a_sweep_embeds_each_text_once_and_reports_bytes_per_vector(swept: Experiment) -> None:
     settings, _ = settings_of(swept.config())
     assert len(settings) == 16  # Chroma keeps floats: four of these are its
     assert max(Counter(swept.embedded()).values()) == 1
@@ -85,6 +85,13 @@ def test_a_sweep_embeds_each_text_once_and_new_dimensions_embed_nothing(swept: E
     before = swept.embedded()
     run_experiment(swept.config("sweep.matrix.embedder.dimensions=[12]"))
     assert swept.embedded() == before
+    report = run_experiment(swept.config())
+    sizes = {one.name: one.costs.vector_bytes for one in report.settings if one.costs}
+    assert sizes["dense-dimensions32-quantize-none-rescore-none"] == sizes["chroma-dimensions32"] == 128
+    assert sizes["dense-dimensions16-quantize-int8-rescore-none"] == 16
+    assert [sizes[f"dense-dimensions{size}-quantize-binary-rescore4"] for size in (16, 4)] == [2, 1]
+    audited = {one.name for one in report.settings if one.audit is not None}
+    assert audited == {name for name in sizes if "int8" in name or "binary" in name or "chroma" in name}
 
 
 @pytest.mark.slow
@@ -93,17 +100,6 @@ def test_a_plan_has_one_embedding_pass_for_all_dimensions(tmp_path: Path) -> Non
     embeddings = [one for one in Run.of(experiment.config()).dry_run().stages if one.kind == "embeddings"]
     assert [one.amount.unit for one in embeddings] == ["texts", *["vectors"] * 4]
     assert [one.amount.seconds for one in embeddings[1:]] == [0.0] * 4
-
-
-@pytest.mark.slow
-def test_bytes_per_vector_are_in_the_report(swept: Experiment) -> None:
-    report = run_experiment(swept.config())
-    sizes = {one.name: one.costs.vector_bytes for one in report.settings if one.costs}
-    assert sizes["dense-dimensions32-quantize-none-rescore-none"] == sizes["chroma-dimensions32"] == 128
-    assert sizes["dense-dimensions16-quantize-int8-rescore-none"] == 16
-    assert [sizes[f"dense-dimensions{size}-quantize-binary-rescore4"] for size in (16, 4)] == [2, 1]
-    audited = {one.name for one in report.settings if one.audit is not None}
-    assert audited == {name for name in sizes if "int8" in name or "binary" in name or "chroma" in name}
 
 
 @pytest.mark.slow

@@ -86,7 +86,7 @@ def test_neither_batches_nor_prefixes_are_in_the_fingerprint(make: Make) -> None
     assert fingerprint_of(make(query_prefix="q: ")) == fingerprint_of(make(query_prefix="", document_prefix="d: "))
 
 
-def test_normalised_vectors_have_length_one_and_point_where_the_others_do(make: Make, tmp_path: Path) -> None:
+def test_vectors_are_normalised_and_prefixes_stand_before_texts(make: Make, tmp_path: Path) -> None:
     raw = cached(make(normalize=False), tmp_path).embed_now(TEXTS)
     scaled = cached(make(normalize=True), tmp_path).embed_now(TEXTS)
     assert scaled.dtype == np.float32
@@ -94,9 +94,6 @@ def test_normalised_vectors_have_length_one_and_point_where_the_others_do(make: 
     lengths = np.linalg.norm(raw, axis=1, keepdims=True)
     assert (np.abs(lengths - 1) > 0.01).any()
     np.testing.assert_allclose(scaled * lengths, raw, rtol=1e-5, atol=1e-6)
-
-
-def test_prefixes_stand_before_queries_and_documents(make: Make, tmp_path: Path) -> None:
     with_prefixes = cached(make(query_prefix="question: ", document_prefix="passage: "), tmp_path)
     bare = cached(make(query_prefix="", document_prefix=""), tmp_path)
     assert with_prefixes.query_prefix.endswith("question: ")
@@ -122,11 +119,6 @@ def test_minilm_gives_what_its_library_gives(minilm: SentenceTransformer, minilm
     texts = [*TEXTS, "Clean the oven with baking soda. " * 80]
     expected = minilm.encode(texts, normalize_embeddings=True)
     np.testing.assert_allclose(minilm_embedder.embed_now(texts), expected, atol=1e-6)
-
-
-def test_no_progress_bar_is_drawn_while_a_model_is_loaded(tiny_model: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    SentenceTransformerEmbedder(model=str(tiny_model), device="cpu").load()(["rye"])
-    assert capfd.readouterr() == ("", "")
 
 
 def test_the_fingerprint_knows_neither_folder_nor_device_nor_declared_length(tiny_model: Path, tmp_path: Path) -> None:
@@ -163,7 +155,7 @@ def test_the_fingerprint_follows_files_of_the_model(tiny_model: Path, tmp_path: 
     assert (fingerprint_of(embedder) != before) == known
 
 
-def test_the_maximum_length_is_where_the_model_stops_reading(tiny_model: Path) -> None:
+def test_a_model_reads_up_to_its_length_and_prints_nothing(tiny_model: Path, capfd: pytest.CaptureFixture[str]) -> None:
     # Four words and two special tokens.
     texts = ["rye bread with butter", "rye bread with butter and a bowl of soup"]
     cut = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu", max_length=6).load()(texts)
@@ -171,6 +163,8 @@ def test_the_maximum_length_is_where_the_model_stops_reading(tiny_model: Path) -
     whole = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu").load()(texts)
     np.testing.assert_allclose(cut[0], whole[0], atol=1e-6)
     assert not np.allclose(whole[0], whole[1], atol=1e-3)
+    SentenceTransformerEmbedder(model=str(tiny_model), device="cpu").load()(["rye"])
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_limit_comes_from_the_first_file_that_declares_a_sensible_one(tiny_model: Path, tmp_path: Path) -> None:
@@ -184,18 +178,6 @@ def test_the_limit_comes_from_the_first_file_that_declares_a_sensible_one(tiny_m
     edit_json(folder / "sentence_bert_config.json", max_seq_length=24)
     assert embedder.max_tokens() == 24
     assert SentenceTransformerEmbedder(model=str(folder), max_length=8).max_tokens() == 8
-
-
-def test_a_model_that_cannot_be_loaded_or_run_is_an_error_that_names_it(tiny_model: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(tiny_model, tmp_path / "model")
-    (folder / "model.safetensors").write_bytes(b"damaged")
-    with pytest.raises(EmbedderError, match=rf"^the model in {re.escape(str(folder))} cannot be loaded: "):
-        SentenceTransformerEmbedder(model=str(folder), device="cpu").load()
-    encode = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu", max_length=500).load()
-    with pytest.raises(
-        EmbedderError, match=rf"^the model '{re.escape(str(tiny_model))}' failed on a batch of 1 texts: "
-    ):
-        encode(["soup " * 400])
 
 
 FIND = (
@@ -283,7 +265,7 @@ def test_files_are_hashed_by_whatever_is_given_to_hash_them(make: Make) -> None:
     assert make().fingerprint_parts(lambda _: "other") != make().fingerprint_parts()
 
 
-def test_a_model_folder_that_is_not_there_or_holds_no_model_is_an_error(tmp_path: Path) -> None:
+def test_a_model_that_is_not_there_or_cannot_be_loaded_or_run_is_an_error(tmp_path: Path, tiny_model: Path) -> None:
     missing = tmp_path / "missing"
     with pytest.raises(ModelNotFoundError) as caught:
         SentenceTransformerEmbedder(model=str(missing)).fingerprint_parts()
@@ -291,6 +273,15 @@ def test_a_model_folder_that_is_not_there_or_holds_no_model_is_an_error(tmp_path
     with pytest.raises(ModelNotFoundError) as caught:
         SentenceTransformerEmbedder(model=str(tmp_path)).fingerprint_parts()
     assert str(caught.value) == f"the folder {tmp_path} holds no model: it has neither modules.json nor config.json."
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    (folder / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(EmbedderError, match=rf"^the model in {re.escape(str(folder))} cannot be loaded: "):
+        SentenceTransformerEmbedder(model=str(folder), device="cpu").load()
+    encode = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu", max_length=500).load()
+    with pytest.raises(
+        EmbedderError, match=rf"^the model '{re.escape(str(tiny_model))}' failed on a batch of 1 texts: "
+    ):
+        encode(["soup " * 400])
 
 
 @pytest.mark.parametrize(

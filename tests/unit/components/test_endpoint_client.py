@@ -94,7 +94,7 @@ def test_an_answer_that_no_repetition_mends_is_an_error_at_once(fault: Fault, sa
         assert len(double.asked) == 1
 
 
-def test_waits_double_with_jitter_unless_the_server_says_how_long() -> None:
+def test_waits_double_or_are_as_told_for_all_requests() -> None:
     waits: list[float] = []
     with EndpointDouble(faults=[endpoint_double.status(500)] * 4) as double:
         embedded(double, waits)
@@ -103,6 +103,13 @@ def test_waits_double_with_jitter_unless_the_server_says_how_long() -> None:
     with EndpointDouble(faults=[endpoint_double.status(429, retry_after="7")]) as double:
         embedded(double, asked)
     assert 7 <= asked[0] <= 7.2
+    waits.clear()
+    fault = endpoint_double.status(429, retry_after="20")
+    with EndpointDouble(faults=[fault]) as double, Client(options_of(double), waits.append) as client:
+        embed(client, TEXTS, {})
+        embed(client, TEXTS, {})
+    assert len(waits) == 3, "the one asked to wait, its second try, and the other request"
+    assert all(wait > 15 for wait in waits)
 
 
 WAITS: dict[str, tuple[dict[str, str], str, float | None]] = {
@@ -153,16 +160,6 @@ def test_an_error_in_a_body_of_status_200_has_the_status_of_its_code(service: st
     assert isinstance(error.value, RefusedError) == (status == 400)
 
 
-def test_when_one_request_is_asked_to_wait_the_others_wait_too() -> None:
-    waits: list[float] = []
-    fault = endpoint_double.status(429, retry_after="20")
-    with EndpointDouble(faults=[fault]) as double, Client(options_of(double), waits.append) as client:
-        embed(client, TEXTS, {})
-        embed(client, TEXTS, {})
-    assert len(waits) == 3, "the one asked to wait, its second try, and the other request"
-    assert all(wait > 15 for wait in waits)
-
-
 def test_an_address_where_nobody_ever_answered_is_given_up_soon() -> None:
     with EndpointDouble() as double:
         options = options_of(double)
@@ -188,15 +185,12 @@ def test_a_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch, caplog
     assert "sk-very-secret" not in f"{options!r} {options.summary()} {options.model_dump_json()} {caplog.text}"
 
 
-def test_a_key_is_never_sent_to_a_host_that_has_none_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_named_by_its_variable_and_sent_to_its_own_host_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     with EndpointDouble() as double:
         embedded(double, [])
         assert "Authorization" not in double.asked[0].headers
     assert EndpointOptions(model="m").key() == "sk-very-secret"
-
-
-def test_a_key_in_a_config_names_its_variable_and_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_OWN", "sk-very-secret")
 
     def read(key: str) -> EndpointOptions:

@@ -87,7 +87,7 @@ def test_ties_zeros_and_rounded_sums_do_not_depend_on_the_order_of_the_parts() -
     assert all(one == sums[0] for one in sums)
 
 
-def test_it_is_told_where_each_hit_stands_best_and_in_how_many_lists() -> None:
+def test_a_hit_twice_in_a_list_counts_first_and_best_ranks_are_told() -> None:
     first, second = [(A, 3.0), (B, 2.0), (C, 1.0)], [(C, 2.0), (B, 1.0)]
     found = fuse([rankings(first), rankings(second)], fusing(), in_place)
     assert found.rankings.codes.tolist() == [[C, B, A]]
@@ -95,9 +95,6 @@ def test_it_is_told_where_each_hit_stands_best_and_in_how_many_lists() -> None:
     heavy = fuse([rankings(first), rankings(second)], fusing(), in_place, (1, 2))
     assert heavy.rankings.codes.tolist() == [[C, B, A]]
     assert heavy.best.tolist() == [[1, 1, 0]]
-
-
-def test_a_hit_that_stands_twice_in_a_list_counts_where_it_stands_first() -> None:
     found = fuse([rankings([(A, 3.0), (A, 2.0), (B, 1.0)]), rankings([(B, 1.0)])], fusing(), in_place)
     assert rows_of(found.rankings) == [pytest.approx({B: 1 / 62 + 1 / 61, A: 1 / 61})]
     assert found.lists.tolist() == [[2, 1]]

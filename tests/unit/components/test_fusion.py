@@ -94,13 +94,12 @@ def test_parts_with_other_chunks_are_fused_by_documents(library: Library, halves
     assert found.facts == {"fused_by": "document", "mean_fused": 3, "mean_in_all": 2, "mean_in_one": 1}
 
 
-def test_of_equal_ranks_the_part_that_weighs_more_counts(library: Library, halves: Chunks, wholes: Chunks) -> None:
+def test_of_equal_ranks_the_heavier_part_and_first_chunk_count(
+    library: Library, halves: Chunks, wholes: Chunks
+) -> None:
     dense, bm25 = candidates(halves, [(2, 7.0)]), candidates(wholes, [(A, 2.0)])
     assert places_of(fused(library, [dense, bm25], weights=[2, 1]))[0] == [("a", 0, 4)]
     assert places_of(fused(library, [dense, bm25], weights=[1, 2]))[0] == [("a", 0, 19)]
-
-
-def test_the_scores_of_documents_are_of_their_first_chunk(library: Library, halves: Chunks, wholes: Chunks) -> None:
     dense = candidates(halves, [(0, 9.0), (1, 1.0), (2, 5.0)])
     bm25 = candidates(wholes, [(A, 1.0), (Z, 1.0)])
     found = fused(library, [dense, bm25], method="weighted", normalisation="none")

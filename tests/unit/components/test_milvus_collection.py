@@ -80,7 +80,7 @@ def test_a_collection_is_read_under_the_names_of_its_owner(url: str) -> None:
     collection.close()
 
 
-def test_a_wider_search_finds_more_and_never_fewer_than_asked_for(url: str) -> None:
+def test_wider_searches_find_more_and_filters_of_both_forms_are_joined(url: str) -> None:
     true = np.argsort(-VECTORS[:50] @ VECTORS.T, axis=1)[:, :10]
     shares = {}
     for ef, chosen in ((1, {"ef": 1}), (400, {"ef": 400}), (0, {"search": {"ef": 400}})):
@@ -92,12 +92,9 @@ def test_a_wider_search_finds_more_and_never_fewer_than_asked_for(url: str) -> N
         collection.close()
     assert shares[1] < shares[400] > 0.99
     assert shares[0] == shares[400], "parameters are passed on"
-
-
-def test_filters_of_both_forms_are_joined(url: str) -> None:
     collection = options(url).open()
-    found = [item.id for page in collection.pages(Conditions({"area": "a"}, filter="pk < 6")) for item in page]
-    assert sorted(found) == ["1", "3", "5"]
+    pages = collection.pages(Conditions({"area": "a"}, filter="pk < 6"))
+    assert sorted(item.id for page in pages for item in page) == ["1", "3", "5"]
     with pytest.raises(ValueError, match="pk"):
         collection.check_conditions(Conditions(filter="pk <"))
     collection.close()

@@ -155,16 +155,13 @@ def test_an_index_that_goes_while_searched_is_an_error_with_the_server(url: str,
             index.search(queries, 10)
 
 
-def test_what_is_no_milvus_server_is_said_to_be_none() -> None:
+def test_what_is_no_server_and_a_missing_database_are_refused_first(url: str) -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         at = f"http://127.0.0.1:{server.server_port}"
         with pytest.raises(StoreServerError, match=f"the server at {at} does not answer as Milvus does"):
             server_client(store_of(url=at, timeout=2.0))
         server.shutdown()
-
-
-def test_a_database_that_is_not_there_is_refused_before_anything_is_done(url: str) -> None:
     with pytest.raises(InputError, match=f"milvus at {url}: .*nope"):
         store_of(url=url, database="nope").check()
 

@@ -41,7 +41,7 @@ def scores_of(found: Candidates) -> list[list[float]]:
     return [[round(float(score), 2) for score in row if not np.isnan(score)] for row in found.rankings.scores]
 
 
-def test_whole_documents_are_returned_for_their_first_hits(bench: Bench) -> None:
+def test_whole_documents_and_stretches_drop_later_hits_within_them(bench: Bench) -> None:
     part = candidates(words(bench), [[3, 9, 0, 8], [8], []])
     found = bench.refined(["?"] * 3, part)
     assert places_of(found) == [[("a.txt", 0, 39), ("b.txt", 0, 23)], [("b.txt", 0, 23)], []]
@@ -49,9 +49,6 @@ def test_whole_documents_are_returned_for_their_first_hits(bench: Bench) -> None
     assert found.facts == {
         "hits": 5, "same_parent": 2, "without_parent": 0, "smaller_parent": 0, "own_parent": 0, "at_gap": 0,
     }  # fmt: skip
-
-
-def test_a_hit_within_a_stretch_that_came_before_is_dropped_and_one_beside_it_is_kept(bench: Bench) -> None:
     part = candidates(words(bench), [[3, 4, 5, 9, 8], [5, 4, 3]])
     found = bench.refined(["?"] * 2, part, "retrievers.refined.returns=neighbours")
     assert places_of(found) == [
@@ -107,7 +104,7 @@ def test_hits_in_text_that_the_chunker_leaves_out_are_dropped_and_that_is_told(t
     )
 
 
-def test_parents_smaller_than_what_was_found_are_told(bench: Bench) -> None:
+def test_parents_that_are_smaller_or_the_hits_themselves_are_told(bench: Bench) -> None:
     units = bench.units([("a.txt", 0, 39), ("b.txt", 0, 20), ("b.txt", 0, 8)])
     found = bench.refined(["?"], candidates(units, [[0, 1, 2]]), *CHUNK)
     assert (found.facts["smaller_parent"], found.facts["own_parent"]) == (1, 1)
@@ -116,9 +113,6 @@ def test_parents_smaller_than_what_was_found_are_told(bench: Bench) -> None:
         "wide: some hits are larger than the chunk returned for them; set a chunker for larger chunks than those "
         "found (1 of 3 hits)."
     )
-
-
-def test_hits_that_are_their_own_parents_are_told(bench: Bench) -> None:
     whole = bench.units([("a.txt", 0, 39), ("b.txt", 0, 23)])
     found = bench.refined(["?"], candidates(whole, [[1, 0]]))
     assert places_of(found) == [[("b.txt", 0, 23), ("a.txt", 0, 39)]]

@@ -183,7 +183,7 @@ def test_titles_are_read_unless_that_is_switched_off(reranker: Path, tmp_path: P
         np.testing.assert_allclose(found.rankings.scores[0], own, rtol=1e-4)
 
 
-def test_candidates_without_text_come_last_with_the_least_score_of_the_question(bench: Bench) -> None:
+def test_candidates_without_text_come_last_and_fail_a_setting_of_none_other(bench: Bench) -> None:
     units = documents(bench, "0.txt", "a.txt", "c.txt")
     found = bench.refined([*QUESTIONS, "?"], candidates(units, [[0, 1, 2], [2, 0], [0]]))
     assert [row[-1] for row in rows_of(found)] == [0, 0, 0]
@@ -196,9 +196,6 @@ def test_candidates_without_text_come_last_with_the_least_score_of_the_question(
         "reranked: 3 candidates have no text that the reranker could read; they were put last. See whether the "
         "documents are empty."
     )
-
-
-def test_a_setting_none_of_whose_candidates_has_text_fails_and_says_so(bench: Bench) -> None:
     units = documents(bench, "0.txt")
     with pytest.raises(RunError) as failure:
         bench.refined(QUESTIONS, candidates(units, [[0], []]))

@@ -67,7 +67,7 @@ def test_ranks_alone_are_an_order_and_queries_are_found_by_text_too(place: Workp
     assert show(search(place, made(place, by_text, "run.json"))) == [["c"], ["b"]]
 
 
-def test_a_ranking_is_cut_and_a_document_that_stands_twice_counts_once(place: Workplace) -> None:
+def test_a_ranking_is_cut_each_document_once_and_of_several_runs_one_is_named(place: Workplace) -> None:
     retriever = made(place, "q1 Q0 a 1 9 r\nq1 Q0 a 2 8 r\nq1 Q0 b 3 7 r\nq1 Q0 c 4 6 r\nq2 Q0 a 1 1 r\n")
     found = search(place, retriever, depth=2)
     assert show(found) == [["a", "b"], ["a"]]
@@ -75,6 +75,13 @@ def test_a_ranking_is_cut_and_a_document_that_stands_twice_counts_once(place: Wo
     assert [one.message for one in retriever.warnings("r", found.facts)] == [
         "r: 1 hits name a document that stands higher in the same ranking; the first counts."
     ]
+    results = json.dumps([{"name": name, "results": [{"id": "q1", "hits": [{"doc": doc}]}]}
+                          for name, doc in (("one", "a"), ("other", "b"))])  # fmt: skip
+    assert show(search(place, made(place, results, "results.json", name="other"))) == [["b"], []]
+    with pytest.raises(RunFileError, match=r"holds several runs: one, other. Name one with `name:`"):
+        made(place, results, "results.json").check(place.materials(), QUESTIONS)
+    with pytest.raises(RunFileError, match=r"has no run 'othr'\. Did you mean 'other'"):
+        made(place, results, "results.json", name="othr").check(place.materials(), QUESTIONS)
 
 
 def test_a_query_that_is_not_in_the_file_finds_nothing_now_and_later(place: Workplace) -> None:
@@ -118,16 +125,6 @@ def test_a_file_that_is_not_there_is_refused(place: Workplace) -> None:
         retriever.check(place.materials(), QUESTIONS)
     with pytest.raises((RunFileError, ReportError), match="there is no such file"):
         retriever.inputs(file_digest)
-
-
-def test_of_several_runs_one_is_named(place: Workplace) -> None:
-    results = json.dumps([{"name": name, "results": [{"id": "q1", "hits": [{"doc": doc}]}]}
-                          for name, doc in (("one", "a"), ("other", "b"))])  # fmt: skip
-    assert show(search(place, made(place, results, "results.json", name="other"))) == [["b"], []]
-    with pytest.raises(RunFileError, match=r"holds several runs: one, other. Name one with `name:`"):
-        made(place, results, "results.json").check(place.materials(), QUESTIONS)
-    with pytest.raises(RunFileError, match=r"has no run 'othr'\. Did you mean 'other'"):
-        made(place, results, "results.json", name="othr").check(place.materials(), QUESTIONS)
 
 
 # In an experiment.

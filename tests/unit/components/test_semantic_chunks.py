@@ -97,16 +97,13 @@ def test_zeros_are_far_from_all_and_rounding_cuts_nothing() -> None:
             assert len(made.group(text, ruler, np.tile(row, (12, 1)))) == 1
 
 
-def test_groups_longer_than_the_size_are_cut_at_their_sentences() -> None:
+def test_groups_are_cut_at_sentences_and_counted_only_if_a_length_is_asked_for() -> None:
     assert groups() == [6, 3]
     assert groups(size=50) == [2, 2, 2, 2, 1]
     assert groups(size=100) == [5, 1, 3]
     ruler = LengthFunction(range(len(TEXT)), overhead=20)
     spans = SemanticChunker(unit="characters", size=70).group(TEXT, ruler, at_angles(ANGLES))
     assert max(span.end - span.start for span in spans) == 39  # two sentences: the title takes 20
-
-
-def test_tokens_are_counted_only_where_a_length_is_asked_for() -> None:
     assert SemanticChunker().counted_by == "characters"
     assert SemanticChunker(size=9).counted_by == "embedder"
     assert SemanticChunker(target=9).counted_by == "embedder"

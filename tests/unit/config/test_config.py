@@ -229,7 +229,7 @@ def test_a_config_made_in_python_is_checked_as_one_from_a_file_is() -> None:
 # extends.
 
 
-def test_a_config_is_laid_upon_its_base_mapping_by_mapping() -> None:
+def test_a_config_is_laid_upon_its_bases_mapping_by_mapping_and_kind_by_kind() -> None:
     config = load(
         "extends: base.yaml\nseed: 7\nretrievers:\n  dense: {top_k: 2}\n  second: {kind: dense, top_k: 5}\n",
         base=CONFIG + "evaluators: {graded: {k: [1, 2]}, no_relevant: zero}\n",
@@ -239,9 +239,6 @@ def test_a_config_is_laid_upon_its_base_mapping_by_mapping() -> None:
     assert config.evaluators.graded.k == [1, 2]
     assert config.evaluators.no_relevant == "zero"
     assert config.latency is False
-
-
-def test_another_kind_replaces_the_whole_part_and_the_same_kind_is_merged() -> None:
     base = CONFIG.replace("{kind: exact}", "{kind: chroma, space: l2, hnsw: {ef_search: 7}}")
     other = load("extends: base.yaml\nstore: {kind: exact}\n", base=base).store
     assert (other.kind, other.space) == ("exact", "cosine")
@@ -251,9 +248,6 @@ def test_another_kind_replaces_the_whole_part_and_the_same_kind_is_merged() -> N
     without = load("extends: base.yaml\nstore: {space: ip}\n", base=base).store
     assert isinstance(without, ChromaStore)
     assert (without.space, without.hnsw.ef_search) == ("ip", 7)
-
-
-def test_of_several_bases_the_later_lies_on_the_earlier_and_the_file_on_all() -> None:
     config = load(
         "extends: [one.yaml, two.yaml]\nexperiment: three\n",
         one=CONFIG + "seed: 1\nevaluators: {relevance_threshold: 2}\n",

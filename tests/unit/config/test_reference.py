@@ -46,7 +46,7 @@ def test_a_key_has_the_value_and_the_default_of_the_model(name: str, value: str,
     assert (key.value, key.default) == (value, default)
 
 
-def test_explain_knows_keys_and_kinds_of_the_config(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explain_knows_keys_kinds_and_places_with_several(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "70")
     made = ragtrial(capsys, "explain", "embedder.query_prefix")
     assert (made.code, made.err) == (0, "")
@@ -55,9 +55,6 @@ def test_explain_knows_keys_and_kinds_of_the_config(capsys: Capture, monkeypatch
     assert max(len(line) for line in made.out.splitlines()) <= 70
     kind = ragtrial(capsys, "explain", "recursive").out
     assert all(f"  {key.name}: " in kind for key in look_up("recursive")[0].keys)
-
-
-def test_explain_lists_the_kinds_of_a_place_that_has_several(capsys: Capture) -> None:
     shown = ragtrial(capsys, "explain", "store").out
     assert [line for line in shown.splitlines() if not line.startswith(" ")] == [
         *(f"store (kind {kind})" for kind in STORES.names()),

@@ -180,7 +180,7 @@ def test_a_sweep_makes_each_stage_once_and_rows_of_settings_alone(tmp_path: Path
     assert swept["parts"]["words"]["chunker"]["size"] == 90
 
 
-def test_an_override_gives_an_axis_other_values(tmp_path: Path) -> None:
+def test_an_override_gives_an_axis_other_values_but_no_value_that_it_sets(tmp_path: Path) -> None:
     made = experiment(tmp_path, {"matrix": MATRIX})
     only = names_of(made, "sweep.matrix.chunker.size=[70]", "sweep.matrix.retrievers.hybrid.rank_constant=[10]")
     assert only == ["hybrid-rank_constant10-size70", "own"]
@@ -188,9 +188,6 @@ def test_an_override_gives_an_axis_other_values(tmp_path: Path) -> None:
     assert [name for name in added if name.endswith("k1_2")] == [
         *("hybrid-rank_constant10-size70-k1_2", "hybrid-rank_constant60-size70-k1_2")
     ]
-
-
-def test_an_override_of_what_the_sweep_sets_is_refused(tmp_path: Path) -> None:
     made = experiment(tmp_path, {"matrix": {**MATRIX, "retrievers.words.k1, retrievers.words.b": [[1, 0.5]]}})
     assert fault_of(made, "seed=1", "chunker.size=70", "retrievers.words.b=0.1") == [
         "--set #2: chunker.size is an axis of the sweep; set sweep.matrix.chunker.size instead.",
@@ -274,7 +271,7 @@ def warnings_of(made: Experiment) -> dict[str, str]:
     return {warning.code: warning.message for warning in Run.of(made.config()).setting_warnings}
 
 
-def test_filters_that_no_retriever_heeds_are_told(tmp_path: Path, capsys: Capture) -> None:
+def test_filters_and_phrasings_that_no_setting_heeds_are_told(tmp_path: Path, capsys: Capture) -> None:
     entries = {**ENTRIES, "file": {"kind": "run_file", "path": "made.run", "top_k": 3}}
     made = experiment(tmp_path, retrievers=entries, queries=[*FILTERED, *QUERIES[2:]])
     (tmp_path / "made.run").write_text("rye Q0 storage.txt 1 1.0 made\n")
@@ -285,9 +282,6 @@ def test_filters_that_no_retriever_heeds_are_told(tmp_path: Path, capsys: Captur
     assert warnings_of(made) == {"filters-not-heeded": message}
     assert message in ragtrial(capsys, "validate", made.file).err
     assert run(capsys, made, "--strict").code == 2
-
-
-def test_phrasings_that_no_setting_asks_are_told(tmp_path: Path) -> None:
     made = experiment(tmp_path, queries=PHRASED)
     assert warnings_of(made) == {
         "phrasings-not-asked": "1 of 4 queries have phrasings in the labels, and no setting asks them; a refiner of "

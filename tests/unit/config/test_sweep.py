@@ -24,12 +24,16 @@ def made(sweep: str) -> list[dict[str, Any]]:
 # What is combined.
 
 
-def test_the_last_axis_is_the_fastest() -> None:
+def test_the_last_axis_is_the_fastest_and_keys_in_one_entry_move_together() -> None:
     assert made("matrix: {chunker.size: [128, 256], retrievers.dense.top_k: [10, 60]}") == [
         {SIZE: 128, TOP_K: 10},
         {SIZE: 128, TOP_K: 60},
         {SIZE: 256, TOP_K: 10},
         {SIZE: 256, TOP_K: 60},
+    ]
+    assert made('matrix: {"chunker.size, chunker.overlap": [[128, 20], [256, 40]], retrievers.dense.top_k: [5]}') == [
+        {SIZE: 128, OVERLAP: 20, TOP_K: 5},
+        {SIZE: 256, OVERLAP: 40, TOP_K: 5},
     ]
 
 
@@ -45,13 +49,6 @@ exclude: [{chunker.size: 128, retrievers.dense.top_k: 10}, {retrievers.dense.top
         {SIZE: 1024, TOP_K: 60},
         {MODEL: "other"},
         {},
-    ]
-
-
-def test_keys_in_one_entry_move_together() -> None:
-    assert made('matrix: {"chunker.size, chunker.overlap": [[128, 20], [256, 40]], retrievers.dense.top_k: [5]}') == [
-        {SIZE: 128, OVERLAP: 20, TOP_K: 5},
-        {SIZE: 256, OVERLAP: 40, TOP_K: 5},
     ]
 
 
@@ -259,7 +256,7 @@ def test_variables_stay_unresolved_in_what_is_written() -> None:
 # The page.
 
 
-def test_the_example_of_the_page_comes_to_what_the_page_says(root: Path) -> None:
+def test_the_example_and_the_axes_of_the_page_are_what_it_says(root: Path) -> None:
     block = (root / "docs" / "sweeps.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
     sweep = sweep_of(**parse_yaml(block, "sweeps.md", FOLDER).value["sweep"])
     naming = SettingNames.of(sweep)
@@ -271,9 +268,6 @@ def test_the_example_of_the_page_comes_to_what_the_page_says(root: Path) -> None
         "hybrid-rank_constant60-size128", "hybrid-rank_constant10-size256", "hybrid-rank_constant60-size256",
         "hybrid-rank_constant10-size512", "hybrid-rank_constant60-size512", "hybrid-rank_constant60-size1024",
     ]  # fmt: skip
-
-
-def test_the_axes_of_the_page_are_axes(root: Path) -> None:
     lines = (root / "docs" / "sweeps.md").read_text(encoding="utf-8").splitlines()
     axes = [line.split("`")[1] for line in lines if line.startswith("| `")]
     assert len(axes) == 3

@@ -317,14 +317,11 @@ def test_documents_with_hidden_names_are_counted_and_hidden_folders_are_not_ente
     assert [document.id for document in read_documents(corpus)] == ["a.md"]
 
 
-def test_a_line_of_a_packed_corpus_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_corpora_have_a_longest_line_and_a_usual_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(untrusted, "LONGEST_LINE", 2**20)
     corpus = tmp_path / "corpus.jsonl.gz"
     corpus.write_bytes(gzip.compress(b'{"_id": "a", "text": "' + bytes(2**22).replace(b"\0", b"x") + b'"}'))
     assert fault_of(corpus) == f"{corpus}: cannot be read: it has a line of more than 1,048,576 bytes."
-
-
-def test_a_packed_corpus_of_more_than_is_usual_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(untrusted, "_USUAL_SIZE", 2**22)
     corpus = tmp_path / "corpus.jsonl.gz"
     row = b'{"_id": "a", "text": ""}' + bytes(1_000).replace(b"\0", b" ") + b"\n"

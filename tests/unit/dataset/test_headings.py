@@ -72,16 +72,13 @@ def test_the_headings_in_force_are_those_above_a_character_up_to_one_of_the_same
     assert headings.path(len(MANUAL)) == ("Hub S", "Reset")
 
 
-def test_a_heading_has_the_characters_of_its_lines() -> None:
+def test_a_heading_has_the_characters_of_its_lines_and_may_be_empty() -> None:
     assert [MANUAL[heading.start : heading.end] for heading in Headings(MANUAL).all] == [
         "# Hub *S*\n",
         "Set-up\n------\n",
         "### Power\n",
         "## Reset\n",
     ]
-
-
-def test_an_empty_heading_is_in_force_but_has_no_words_on_the_path() -> None:
     headings = Headings("# One\n\n##\n\ntext")
     assert headings.path(12) == ("One",)
     assert [heading.level for heading in headings.at(12)] == [1, 2]

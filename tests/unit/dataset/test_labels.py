@@ -110,9 +110,15 @@ def test_either_spelling_of_the_name_finds_the_file_with_the_other(tmp_path: Pat
     assert load_prompt_queries(str(tmp_path / asked)).queries[0].id == "q1"
 
 
-def test_the_file_that_was_named_wins_where_both_spellings_are_there(tmp_path: Path) -> None:
+def test_the_file_that_was_named_wins_and_other_names_have_one_spelling(tmp_path: Path) -> None:
     paths = [written(tmp_path, WHOLE, name) for name in ("prompts_queries.json", "prompt_queries.json")]
     assert [labels_file(path) for path in paths] == paths
+    written(tmp_path, WHOLE)
+    absent = tmp_path / "labels.json"
+    with pytest.raises(LabelsError) as caught:
+        load_prompt_queries(absent)
+    assert str(caught.value).startswith(f"{absent}: there is no such file. `ragtrial search CONFIG ")
+    assert "labels convert" in str(caught.value)
 
 
 CONVERT = 'Labels are {"queries": [...]}. `ragtrial labels convert labels.json --corpus DOCUMENTS -o'
@@ -133,15 +139,6 @@ def test_what_is_no_labels_file_names_the_command_that_makes_one(tmp_path: Path,
     with pytest.raises(LabelsError) as caught:
         load_prompt_queries(file)
     assert f"{file}{why}" in str(caught.value)
-
-
-def test_another_name_has_no_other_spelling(tmp_path: Path) -> None:
-    written(tmp_path, WHOLE)
-    absent = tmp_path / "labels.json"
-    with pytest.raises(LabelsError) as caught:
-        load_prompt_queries(absent)
-    assert str(caught.value).startswith(f"{absent}: there is no such file. `ragtrial search CONFIG ")
-    assert "labels convert" in str(caught.value)
 
 
 @pytest.mark.parametrize(

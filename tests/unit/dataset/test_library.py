@@ -89,16 +89,13 @@ def test_the_id_of_a_chunk_follows_document_span_and_text_alone(tmp_path: Path) 
     assert {len(name) for name in ids} == {24}
 
 
-def test_columns_of_chunks_cannot_be_changed(tmp_path: Path) -> None:
+def test_columns_of_chunks_are_fixed_and_of_one_length(tmp_path: Path) -> None:
     chunks = chunks_of(tmp_path, library_of(tmp_path, {"a": "one two"}), [(0, Span(0, 3)), (0, Span(4, 7))])
     assert chunks.document.dtype == np.int32
     assert chunks.start.dtype == chunks.end.dtype == np.int64
     assert (chunks.document.tolist(), chunks.start.tolist(), chunks.end.tolist()) == ([0, 0], [0, 4], [3, 7])
     with pytest.raises(ValueError, match="read-only"):
         chunks.start[0] = 1
-
-
-def test_columns_of_different_lengths_are_no_chunks(tmp_path: Path) -> None:
     library = library_of(tmp_path, {"a": "one two"})
     chunks_of(tmp_path, library, [(0, Span(0, 3)), (0, Span(4, 7))])
     np.save(tmp_path / "end.npy", np.array([3]))

@@ -63,10 +63,16 @@ def test_words_run_together_are_alike_and_exact_matches_come_first(library: Libr
     assert found == PassageMatch("fuzzy", (Place(0, Span(0, len(text))),), likeness(passage, text))
 
 
-def test_likeness_stays_in_the_document_that_a_passage_must_be_in(library: Library) -> None:
+def test_the_nearest_piece_is_of_the_document_that_a_passage_must_be_in(library: Library) -> None:
     passage = "the ring is blue when the hub has power"
     assert locate_all([PassageQuery(passage)], library, fuzzy=0.5)[0].places[0].document == 0
     assert all(place.document == 1 for place in locate_all([PassageQuery(passage, 1)], library, fuzzy=0.1)[0].places)
+    assert nearest([PassageQuery("Hold the reset button for ten seconds until the ring blinks")], library) == [
+        " The nearest is in 'reset.md': 'Hold the reset button for twelve seconds until the ring blinks'."
+    ]
+    assert nearest([PassageQuery("until the rings blinks")], library) == [
+        " The nearest is in 'reset.md': 'until the ring blinks'."
+    ]
 
 
 def test_text_without_white_space_is_found_by_likeness(tmp_path: Path) -> None:
@@ -97,15 +103,6 @@ def test_whatever_is_found_by_likeness_has_the_score_of_its_place(text: str, pas
         piece = text[place.span.start : place.span.end]
         assert piece == piece.strip() != ""
         assert found.score == likeness(passage, piece) >= 0.3
-
-
-def test_the_nearest_piece_is_shown_with_its_document(library: Library) -> None:
-    assert nearest([PassageQuery("Hold the reset button for ten seconds until the ring blinks")], library) == [
-        " The nearest is in 'reset.md': 'Hold the reset button for twelve seconds until the ring blinks'."
-    ]
-    assert nearest([PassageQuery("until the rings blinks")], library) == [
-        " The nearest is in 'reset.md': 'until the ring blinks'."
-    ]
 
 
 def test_nothing_is_shown_when_nothing_is_near(tmp_path: Path) -> None:

@@ -125,11 +125,6 @@ def test_a_file_that_breaks_off_is_refused(tmp_path: Path, share: float) -> None
     assert fault_of(written(tmp_path, content[: int(share * len(content))])) == BREAKS_OFF
 
 
-def test_a_file_that_breaks_off_in_a_later_revision_is_refused_though_an_older_one_can_be_read(tmp_path: Path) -> None:
-    content = pdf(["what it said at first"]) + b"7 0 obj\n<< /Length 41 >>\nstream\nBT /F 12 Tf"
-    assert fault_of(written(tmp_path, content)) == BREAKS_OFF
-
-
 @given(st.lists(st.tuples(st.integers(0, 1499), st.integers(0, 255)), min_size=1, max_size=9))
 def test_whatever_is_damaged_it_is_read_or_refused(damage: list[tuple[int, int]]) -> None:
     content = bytearray(pdf(["first page", "", "third page"], title="Title"))
@@ -147,11 +142,10 @@ def test_whatever_is_damaged_it_is_read_or_refused(damage: list[tuple[int, int]]
         assert [normalised(page).strip() for page in pages] == pages
 
 
-def test_what_servers_add_behind_the_end_does_no_harm(tmp_path: Path) -> None:
+def test_what_is_behind_the_end_does_no_harm_but_a_missing_revision_or_page(tmp_path: Path) -> None:
     assert read_pdf(written(tmp_path, pdf(["whole"]) + b"\n<!-- served in 3 ms -->\n" * 99)).text == "whole"
-
-
-def test_a_page_that_is_not_there_is_refused_with_its_number(tmp_path: Path) -> None:
+    content = pdf(["what it said at first"]) + b"7 0 obj\n<< /Length 41 >>\nstream\nBT /F 12 Tf"
+    assert fault_of(written(tmp_path, content)) == BREAKS_OFF
     content = pdf(["one", "two", "three"])
     assert content.count(b"8 0 obj\n<< /Type /Page ") == 1
     damaged = content.replace(b"8 0 obj\n<< /Type /Page ", b"8 0 obj\n[< /Type /Page ")

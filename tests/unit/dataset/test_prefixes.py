@@ -45,22 +45,19 @@ def refused(chunks: Chunks, file: Path, rows: Sequence[Row]) -> list[str]:
     return [str(fault).removeprefix(f"{file}") for fault in caught.value.faults]
 
 
-def test_a_row_names_its_chunk_and_its_prefix_is_normalised(chunks: Chunks, file: Path) -> None:
+def test_a_row_names_its_chunk_and_rows_of_other_chunkings_are_ignored(chunks: Chunks, file: Path) -> None:
     rows: list[Row] = [
         {"chunk": chunks.id(2), "prefix": " e\u0301\r\nx \n", "tokens": 4},
         {"chunk": chunks.id(0), "prefix": " "},
     ]
     assert matched(chunks, file, rows) == ["", None, "\xe9\nx"]
+    assert matched(chunks, file, [*OTHERS, *rows_of(chunks)]) == ["p", "p", "p"]
+    assert matched(chunks, file, [OTHERS[0], *rows_of(chunks)[:2]]) == ["p", "p", None]
 
 
 OTHERS: list[Row] = [
     {"chunk": "of another chunking", "doc": doc, "prefix": "p"} for doc in ("a", "gone", None, 7)
 ]  # fmt: skip
-
-
-def test_rows_of_another_chunking_are_ignored_where_no_chunk_may_be_meant(chunks: Chunks, file: Path) -> None:
-    assert matched(chunks, file, [*OTHERS, *rows_of(chunks)]) == ["p", "p", "p"]
-    assert matched(chunks, file, [OTHERS[0], *rows_of(chunks)[:2]]) == ["p", "p", None]
 
 
 @pytest.mark.parametrize("stray", OTHERS)

@@ -178,7 +178,7 @@ def test_labels_by_content_that_do_not_fit_are_refused(library: Library, case: s
     assert faults_of(labels(*judgments), library, "content") == faults
 
 
-def test_of_many_faults_twenty_are_named_and_the_first_five_with_the_nearest(library: Library) -> None:
+def test_many_faults_are_counted_and_those_of_another_data_set_one_sentence(library: Library) -> None:
     faults = faults_of(labels(Judgment(FAQ), *(Judgment(f"faq{number}.md") for number in range(100))), library)
     assert len(faults) == 21
     assert faults[0].endswith("Did you mean 'faq.md'?")
@@ -186,9 +186,6 @@ def test_of_many_faults_twenty_are_named_and_the_first_five_with_the_nearest(lib
     quotes = labels(*(Judgment(FAQ, 1, f"Returns take {number} days.") for number in range(7)))
     near = [" The nearest is in 'faq.md': 'Returns take" in fault for fault in faults_of(quotes, library)]
     assert near == [True, True, True, True, True, False, False]
-
-
-def test_labels_of_another_data_set_are_refused_in_one_sentence(library: Library) -> None:
     wanted = PromptQueries(tuple(Query(str(n), "x", (Judgment(f"doc-{n}"),)) for n in range(1200)))
     assert faults_of(wanted, library) == [
         "none of the 1,200 judged documents is in the corpus (3 documents). Labels have ids like 'doc-0', 'doc-1'; "
@@ -312,14 +309,7 @@ def test_different_grades_of_different_passages_are_kept(library: Library, case:
     assert resolve(both, library, "id").labels == both
 
 
-def test_a_document_may_have_another_grade_in_each_group_but_not_one_below_0(library: Library) -> None:
-    known = [Judgment(FAQ, 2, group="a"), Judgment(FAQ, 1, group="b"), Judgment(FAQ, 3)]
-    assert resolve(labels(*known), library, "id").labels.queries[0].relevant_docs == tuple(known)
-    assert faults_of(labels(*known[:2], Judgment(FAQ, 1, group="a")), library) == [grades(1, 2)]
-    assert faults_of(labels(known[0], Judgment(FAQ, -1)), library) == [grades(-1, 2)]
-
-
-def test_equal_labels_are_one_and_are_noticed(library: Library) -> None:
+def test_equal_labels_are_one_and_each_group_may_have_its_own_grade(library: Library) -> None:
     resolved = resolve(labels(Judgment(FAQ, 2), Judgment(RESET), Judgment(FAQ, 2)), library, "id")
     assert resolved.labels.queries[0].relevant_docs == (Judgment(FAQ, 2), Judgment(RESET))
     assert resolved.warnings == (ReportWarning("same-label", "query 'q1' judges 'faq.md' twice, with one grade."),)
@@ -328,6 +318,10 @@ def test_equal_labels_are_one_and_are_noticed(library: Library) -> None:
     assert [judgment.spans for judgment in resolved.labels.queries[0].relevant_docs] == [(Span(13, 22),)]
     assert [warning.code for warning in resolved.warnings] == ["same-label"]
     assert [resolution.how for resolution in resolved.resolutions] == ["exact", "offsets"]
+    known = [Judgment(FAQ, 2, group="a"), Judgment(FAQ, 1, group="b"), Judgment(FAQ, 3)]
+    assert resolve(labels(*known), library, "id").labels.queries[0].relevant_docs == tuple(known)
+    assert faults_of(labels(*known[:2], Judgment(FAQ, 1, group="a")), library) == [grades(1, 2)]
+    assert faults_of(labels(known[0], Judgment(FAQ, -1)), library) == [grades(-1, 2)]
 
 
 def test_equal_warnings_are_one_and_the_least_like_place_says_how_found(library: Library, tmp_path: Path) -> None:

@@ -114,14 +114,11 @@ def test_what_was_left_out_is_counted_and_named_below_the_corpus(tmp_path: Path)
 # The fingerprint.
 
 
-def test_the_fingerprint_follows_what_becomes_of_unreadable_files(tmp_path: Path) -> None:
+def test_the_fingerprint_follows_unreadable_files_and_pdfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = write_files(tmp_path / "corpus", {"a.txt": "x"})
     rows = write_rows(tmp_path / "corpus.jsonl", [{"_id": "a", "text": "x"}])
     assert corpus_fingerprint(corpus, "skip") != corpus_fingerprint(corpus, "stop")
     assert corpus_fingerprint(rows, "skip") != corpus_fingerprint(rows, "stop")
-
-
-def test_the_fingerprint_follows_the_reader_of_pdfs_if_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without = write_files(tmp_path / "without", {"a.txt": "x"})
     with_pdf = write_files(tmp_path / "with", {"a.txt": "x", "b.PDF": pdf(["x"])})
     before = corpus_fingerprint(without), corpus_fingerprint(with_pdf)

@@ -19,21 +19,20 @@ def query(name: str, *judgments: tuple[str, int], ordered: bool = False) -> Quer
     return Query(name, "?", tuple(Judgment(doc, relevance) for doc, relevance in judgments), ordered=ordered)
 
 
-def test_places_among_the_relevant_follow_the_threshold() -> None:
+def test_places_follow_the_threshold_and_the_highest_grade_of_a_document() -> None:
     labels = query("q", ("a", 1), ("b", 2), ("c", 3))
     graded = grade(from_rows([[2, 1, 0]]), ["a", "b", "c"], [labels], depth=3, threshold=2)
     assert hit_places(graded) == [[1, 0, None]]
     assert relevant_hits(graded, 3) == [[True, True, False]]
     assert graded.relevant_counts.tolist() == [2]
-
-
-def test_a_document_judged_more_than_once_has_its_highest_grade_at_its_first_place_and_counts_once() -> None:
     labels = query("q", ("a", 1), ("b", 1), ("a", 3), ("a", 2))
     graded = grade(from_rows([[1, 0]]), ["a", "b"], [labels], depth=2)
     assert hit_grades(graded) == [[1, 3]]
     assert hit_places(graded) == [[1, 0]]
     assert graded.relevant_counts.tolist() == [2]
     assert judged_grades(graded) == [[3, 1]]
+    with pytest.raises(ValueError, match=re.escape("2 rankings for 1 queries")):
+        grade(from_rows([[0], [0]]), ["a"], [query("q")], depth=1)
 
 
 @pytest.mark.parametrize(
@@ -46,11 +45,6 @@ def test_zero_and_negative_grades_are_judged_and_not_relevant(grades: list[int],
     assert graded.relevant_counts.tolist() == [relevant]
     assert graded.judgments.best.tolist() == [best]
     assert judged_grades(graded) == [sorted(grades, reverse=True)]
-
-
-def test_rows_and_queries_of_different_number_are_refused() -> None:
-    with pytest.raises(ValueError, match=re.escape("2 rankings for 1 queries")):
-        grade(from_rows([[0], [0]]), ["a"], [query("q")], depth=1)
 
 
 @given(scenarios(), st.integers(1, 12))

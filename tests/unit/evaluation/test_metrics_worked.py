@@ -135,7 +135,7 @@ def test_the_residual_of_a_long_judged_ranking_is_its_tail_to_the_last_digit() -
     assert value == pytest.approx(0.8**300, rel=1e-12)
 
 
-def test_an_ideal_ranking_by_given_gains_has_an_ndcg_of_exactly_one() -> None:
+def test_an_ideal_ranking_of_any_length_and_gains_has_an_ndcg_of_exactly_one() -> None:
     rng = np.random.default_rng(4)
     for _ in range(50):
         gains = {grade: float(rng.integers(0, 30)) / 7 for grade in range(5)}
@@ -143,10 +143,7 @@ def test_an_ideal_ranking_by_given_gains_has_an_ndcg_of_exactly_one() -> None:
         best = sorted(known, key=lambda doc: -gains[known[doc]])
         metric = f"ndcg({','.join(f'{grade}={gain!r}' for grade, gain in gains.items())})"
         assert set(scores(metric, scenario((" ".join(best), known)).graded(depth=40)).tolist()) <= {1.0}
-
-
-def test_a_long_ideal_ranking_has_an_ndcg_of_exactly_one_and_none_more() -> None:
-    """Two discounts far down differ by less than a long sum is rounded."""
+    # Two discounts far down differ by less than a long sum is rounded.
     names = [f"d{number}" for number in range(12_000)]
     known = {doc: 1 + (12_000 - number) // 3000 for number, doc in enumerate(names)}
     swapped = [*names[:9000], names[9001], names[9000], *names[9002:]]
@@ -156,7 +153,7 @@ def test_a_long_ideal_ranking_has_an_ndcg_of_exactly_one_and_none_more() -> None
     assert scores("ndcg@9500", graded).tolist() == [1.0, pytest.approx(1.0, abs=1e-9), 1.0]
 
 
-def test_a_grade_above_the_scale_is_refused_wherever_it_stands() -> None:
+def test_a_grade_above_the_scale_or_all_powers_of_two_is_refused() -> None:
     graded = scenario(("a", {"a": 2}), ("b", {"b": 1, "not retrieved": 6})).graded()
     with pytest.raises(MetricError) as caught:
         scores("err@3", graded)
@@ -164,9 +161,6 @@ def test_a_grade_above_the_scale_is_refused_wherever_it_stands() -> None:
         "err(max=4): a document has grade 6; max must be the highest grade of the scale, as in err(max=6)."
     )
     assert scores("err(max=6)@3", graded).tolist() == [3 / 64, 1 / 64]
-
-
-def test_a_grade_beyond_all_powers_of_two_is_refused_and_the_last_one_within_is_not() -> None:
     assert score("ndcg(gain=exp)@2", "b a", {"a": 1000, "b": 999}) == pytest.approx(
         (1 / 2 + 1 / log2(3)) / (1 + 1 / 2 / log2(3))
     )

@@ -50,7 +50,7 @@ def test_the_best_threshold_of_a_worked_table(prevalence: float, threshold: floa
     assert WORKED.best_threshold(prevalence) == threshold
 
 
-def test_no_question_is_decided_by_its_own_score() -> None:
+def test_folds_are_alike_in_any_order_and_no_question_decides_itself() -> None:
     apart = scores_of([10.0 + place for place in range(20)], [float(place) for place in range(10)])
     assert apart.abstention(0.25) == (9.5, 0.0, 0.0, 0.75)
     # The highest unanswerable question is above all thresholds without it, as is each answerable one.
@@ -58,9 +58,6 @@ def test_no_question_is_decided_by_its_own_score() -> None:
     threshold, false_answers, false_refusals, coverage = one_high.abstention(0.5)
     assert (threshold, false_answers, false_refusals) == (19.5, 0.1, 0.0)
     assert coverage == pytest.approx(0.5 * 1 + 0.5 * 0.1)
-
-
-def test_folds_have_the_same_share_of_both_kinds_in_any_order() -> None:
     rng = np.random.default_rng(2)
     whole = scores_of(rng.normal(1, 1, 23).tolist(), rng.normal(0, 1, 17).tolist())
     mixed = whole.of(np.array(rng.permutation(40)))

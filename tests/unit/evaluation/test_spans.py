@@ -57,7 +57,7 @@ def test_a_passage_cut_in_two_is_found_where_the_halves_come_to_the_coverage() -
     assert found_at(one_query(QUARTERS, [0, 1], label).graded(coverage=0.25)) == [1]
 
 
-def test_a_later_passage_does_not_share_its_place_with_those_found_before() -> None:
+def test_a_passage_is_found_at_any_of_its_places_and_the_best_covered_counts() -> None:
     """Three found with the first chunk count at 1, 2 and 3, so the one found second counts at 4, and 6th at 6."""
     labels = [Label(((0, start, start + 5),)) for start in (0, 8, 16, 30, 80)]
     graded = one_query(QUARTERS, [0, 1, 2], *labels[:4]).graded()
@@ -65,9 +65,6 @@ def test_a_later_passage_does_not_share_its_place_with_those_found_before() -> N
     later = one_query([*QUARTERS, (1, 0, 10), (1, 10, 20)], [0, 4, 5, 2, 1, 3], *labels).graded()
     check(later, dcg_10=1 + 1 / log2(3) + 1 / 2 + 1 / log2(6) + 1 / log2(7), recall_5=4 / 5, recall_6=1)
     check(later, ap_10=(1 + 1 + 1 + 4 / 5 + 5 / 6) / 5)
-
-
-def test_a_passage_that_stands_twice_in_its_document_is_found_at_either_place_and_counts_once() -> None:
     label = Label(((0, 5, 15), (0, 80, 90)))
     graded = one_query(QUARTERS, [3, 0], label).graded()
     assert found_at(graded) == [1]
@@ -75,10 +72,7 @@ def test_a_passage_that_stands_twice_in_its_document_is_found_at_either_place_an
     check(graded, span_recall_1=1, span_precision_1=10 / 25, span_precision_2=10 / 50, span_iou_2=10 / 50)
     neither = one_query(QUARTERS, [1], label).graded()
     check(neither, span_recall_1=0, span_iou_1=0)
-
-
-def test_of_places_that_are_not_found_the_one_of_which_most_is_covered_counts() -> None:
-    """That is the first place as long as the first chunk is all there is, and the second from rank 2 on."""
+    # That is the first place as long as the first chunk is all there is, and the second from rank 2 on.
     label = Label(((0, 20, 40), (0, 70, 90)))
     chunks = [(0, 0, 22), (0, 22, 70), (0, 70, 74), (0, 74, 100)]
     graded = one_query(chunks, [0, 2], label).graded()

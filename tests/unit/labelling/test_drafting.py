@@ -202,15 +202,12 @@ def test_copied_words_that_bm25_finds_at_once_are_left_out_and_others_stay(searc
     assert (counts.copied, len(items)) == (0, 1)
 
 
-def test_a_question_that_is_known_is_left_out(search: PassageSearch) -> None:
+def test_known_questions_are_left_out_and_those_without_an_answer_shown(search: PassageSearch) -> None:
     known = PromptQueries((Query("q1", "How long may I keep it?"),))
     said = "Question: how long  may I keep it\nAnswer: thirty days"
     again = "Question: Is there some deadline?\nAnswer: thirty days"
     items, counts = counts_of(search, *(reply(search, RETURNS, one) for one in (said, again, again)), labels=known)
     assert (counts.repeated, [item.query for item in items]) == (2, ["is-there-some-deadline"])
-
-
-def test_a_question_without_an_answer_is_shown_beside_the_likeliest_passage(search: PassageSearch) -> None:
     said = "Question: Do islands have a shop?\nAnswer: none"
     items, counts = counts_of(search, reply(search, RETURNS, said, UNANSWERED))
     assert (counts.unparsable, items[0].doc, items[0].draft.quote) == (0, "post/shipping.md", None)
