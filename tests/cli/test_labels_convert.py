@@ -115,6 +115,22 @@ def test_an_answer_in_many_documents_is_named(convert: Conversions, capsys: Capt
     ]
 
 
+def test_a_name_in_other_case_is_its_document_if_only_one_can_be_meant(convert: Conversions, capsys: Capture) -> None:
+    for folder in ("one", "two"):
+        written_to = convert.folder / "documents" / folder / "Twice.md"
+        written_to.parent.mkdir()
+        written_to.write_text("Twice.\n", encoding="utf-8")
+    named = {"Hub\\Reset.md": "hub/reset.md", "FAQ": "faq.txt", "lights.md": "hub/lights.md"}
+    written(convert.source, lines([{"question": name, "source": name} for name in named]))
+    made = succeeded(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "new.json")
+    rows = json.loads((convert.folder / "new.json").read_text(encoding="utf-8"))["queries"]
+    assert [row["relevant_docs"][0]["doc"] for row in rows] == list(named.values())
+    (noted,) = [line for line in made.err.splitlines() if "other case" in line]
+    assert noted == ("labels: names of documents are in other case: 'Hub\\\\Reset.md' is 'hub/reset.md', "
+                     "'FAQ' is 'faq.txt'.")  # fmt: skip
+    assert "is not the id of any" in convert.faults(lines([{"question": "?", "source": "twice.md"}]))[0]
+
+
 NEEDED = "it needs question and answer, or question alone. Rename them in the first line."
 TOO_MANY = "has more cells than the header has columns (2). Quote texts that contain"
 

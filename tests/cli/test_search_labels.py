@@ -71,8 +71,9 @@ def test_graded_hits_are_put_into_groups(tmp_path: Path, capsys: Capture) -> Non
     small_experiment(tmp_path)
     text = LABELS["queries"][1]["text"]  # type: ignore[index]
     arguments = ["search", "experiment.yaml", text, "--grade", "warranty.md=1", "--grade", "returns.md=1"]
-    without = ragtrial(capsys, "search", "experiment.yaml", text, "--group", "1=a", "-q")
-    assert (without.code, "--group needs --grade" in without.err) == (2, True)
+    for flag in ("--group", "--quote"):
+        without = ragtrial(capsys, "search", "experiment.yaml", text, *["--label"] * (flag == "--quote"), flag, "1=a")
+        assert (without.code, f"{flag} needs --grade" in without.err) == (2, True)
     made = succeeded(capsys, *arguments, "--group", "warranty.md=long", "--group", "returns.md=long", "--json")
     assert sorted(change["action"] for change in made.json["labels"]["changes"]) == ["add", "change"]
     grouped = [{"doc": "warranty.md", "group": "long"}, {"doc": "returns.md", "relevance": 1, "group": "long"}]

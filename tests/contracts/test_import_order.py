@@ -96,6 +96,20 @@ def test_a_module_imports_only_parts_above_its_own() -> None:
     assert wrong == []
 
 
+def test_parts_that_come_later_are_called_for_by_name_in_two_places_alone() -> None:
+    """``late`` is the way around the order: for a comparison that is printed, and for the progress of a run."""
+    late = {(name, ast.unparse(node.args[0])) for name in FILES for node in ast.walk(tree_of(name))
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "late"}  # fmt: skip
+    assert late == {
+        ("pipeline/run.py", "'cli.terminal:python_listener'"),
+        ("comparison/comparison_parts.py", "'views.comparison_tables:comparison_text'"),
+    }
+    own = {name for name in FILES for node in ast.walk(tree_of(name))
+           if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")
+           and "ragtrial" in ast.unparse(node.args[0])}  # fmt: skip
+    assert own == {"cli/group.py", "registry.py"}
+
+
 def test_a_module_imports_no_heavy_package_before_it_is_needed() -> None:
     assert not [
         f"{name}:{line}: {module}: import it in the function that uses it"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -83,19 +85,8 @@ def convert_labels(
 ) -> Answer:  # fmt: skip
     """Turn labels of another tool into passages of documents.
 
-    \b
-    FILE may be, and is recognised by what it holds:
-      kirchhoff            {"queries": [{"id", "text", "relevant_docs": [{"doc": a passage or an id}]}]}
-      rows                 CSV, JSON lines or Parquet with a question and a passage (quote, context, answer)
-      autorag              qa.parquet, with corpus.parquet in the same folder
-      chunking-evaluation  questions_df.csv, or its rows in JSON
-      deepeval             goldens in JSON, JSON lines or CSV
-      haystack             questions with ground truth documents, in rows or as an evaluation's inputs
-      langfuse             the items of a dataset, as exported
-      llamaindex           EmbeddingQAFinetuneDataset or LabelledRagDataset
-      longmemeval          questions about conversations; the documents are the sessions
-      squad                SQuAD 1.1 or 2.0
-    """  # noqa: D301 - click wants the control character itself: it keeps the lines below it as they are
+    FILE may be one of these, and is recognised by what it holds:
+    """
     if (corpus is None) == (config is None):
         raise click.UsageError("give --corpus or --config: a label is a place in documents, so they are needed.")
     if fuzzy is not None and math.isnan(fuzzy):
@@ -111,6 +102,16 @@ def convert_labels(
         converted = converting.convert(labels, texts, fuzzy=fuzzy)
         _refuse_inexact(converted, labels, texts, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
         return write_converted(terminal, converted, labels, texts, output)
+
+
+def _formats() -> str:
+    """A paragraph of help, with its own lines: each format, and how it is recognised."""
+    rows = ((name, importer.recognised_by.replace("`", "")) for name, importer in base.IMPORTERS.members())
+    lines = (textwrap.fill(f"{name:<21}{known}", 78, subsequent_indent=" " * 21) for name, known in rows)
+    return "\b\n" + "\n".join(lines)
+
+
+convert_labels.help = f"{inspect.cleandoc(convert_labels.help or '')}\n\n{_formats()}"
 
 
 def write_converted(
@@ -141,6 +142,9 @@ def write_converted(
             text = f"{dataset_texts.short(label.answer.passage, 50)!r} of query {label.query!r}"
             advice = "is in many documents; all count as correct. If it is not an answer, leave that cell empty."
             terminal.note(f"{text} {advice}")
+    if recased := converted.names_in_other_case(texts):
+        pairs = listed((f"{name!r} is {doc!r}" for name, doc in recased.items()), 3)
+        terminal.note(f"{labels.content.file}: names of documents are in other case: {pairs}.")
     if labels.content.unused:
         terminal.note(f"{labels.content.file}: not used: {listed(sorted(labels.content.unused))}.")
     if without:

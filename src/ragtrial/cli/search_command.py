@@ -56,8 +56,9 @@ def command(
         raise click.UsageError("there is no terminal to ask for grades in; give them: --grade HIT=GRADE.")
     if not label and not grades and (quotes or name or tags or who):
         raise click.UsageError("--quote, --id, --tag and --who need --label or --grade.")
-    if groups and not grades:
-        raise click.UsageError("--group needs --grade for the same hit.")
+    for flag, marks in (("--quote", quotes), ("--group", groups)):
+        if marks and not grades:
+            raise click.UsageError(f"{flag} needs --grade for the same hit.")
     experiment = configs.load_config(config, overrides)
     grade_marks = edits.parse_marks(grades, "--grade", int, last=True)
     quote_marks, group_marks = edits.parse_marks(quotes, "--quote", str), edits.parse_marks(groups, "--group", str)

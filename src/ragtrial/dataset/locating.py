@@ -247,20 +247,29 @@ class DocumentNames:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._tails: dict[str, int | None] = {}
+        self._folded: dict[str, int | None] = {}
         for position, name in enumerate(library.ids):
             path = PurePosixPath(name)
             for tail in {path.name, path.stem}:
                 self._tails[tail] = None if tail in self._tails else position
+            for tail in {tail.casefold() for tail in (name, path.name, path.stem)}:
+                self._folded[tail] = None if tail in self._folded else position
         self.position = cache(self._position)
 
     def _position(self, name: str) -> int | None:
-        """The position of the one document that ``name`` can mean; None if there is none, or several."""
+        """The position of the one document that ``name`` can mean; None if there is none, or several.
+
+        A name in other case counts if no document has the name itself.
+        """
         position = self._library.position_of_path(name)
         if position is not None:
             return position
         parts = PurePosixPath(name.replace("\\", "/")).parts
         forms = (parts[-1], *(unicodedata.normalize(form, parts[-1]) for form in ("NFC", "NFD"))) if parts else ()
-        return next((self._tails[form] for form in forms if form in self._tails), None)
+        if (form := next((form for form in forms if form in self._tails), None)) is not None:
+            return self._tails[form]
+        folded = (form.casefold() for form in (name, *forms))
+        return next((self._folded[form] for form in folded if form in self._folded), None)
 
 
 # Likeness: compared in the stretches of documents that share rare words with the passage

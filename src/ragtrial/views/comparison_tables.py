@@ -114,6 +114,7 @@ def verdict_table(
     whole = Table([*columns, Column("verdict", is_text=True)], table, [note for note, holds in notes.items() if holds])
     if {part.n for part in rows} == {conclusion.scored.scored}:
         whole = whole.without("n")
+    whole = whole.known()
     fitted = whole if width is None else whole.fitted(width, elsewhere)
     return replace(fitted, notes=[*fitted.notes, *(_advice(comparison) if "detectable" in fitted.titles else ())])
 

@@ -139,8 +139,7 @@ def cost_table(settings: Sequence[SettingPart]) -> Table:
         rows.append([setting.name, number(read, 0), *shown, *(number(one, 1) for one in (*made, size)), *vector, *own])
     per_vector = ["B/vector"] if any(vectors) else []
     titles = ["costs", unit, "ms p50", "p95", last, "embed s", "index s", "index MB", *per_vector, *_PAID.values()]
-    unknown = [title for title, *cells in zip(titles, *rows, strict=False) if set(cells) == {"-"}]
-    return Table.of(titles, rows).without(*unknown)
+    return Table.of(titles, rows).known()
 
 
 def _context_unit(settings: Sequence[SettingPart]) -> str:
@@ -150,11 +149,14 @@ def _context_unit(settings: Sequence[SettingPart]) -> str:
 
 
 def audit_table(report: Report, settings: Sequence[SettingPart]) -> Table:
-    """One row per setting with an index that is not exact.
+    """One row per setting with an index that is not exact; none if no index misses anything.
 
     Changes are the effect of the index on the primary metric: below 0, it loses. The last column, if any query is
     short, counts queries with fewer hits than exact search finds.
     """
+    audits = [setting.audit for setting in settings if setting.audit]
+    if all(audit.lowest_overlap == 1 and not audit.short_queries for audit in audits):
+        return Table((), ())
     rows = []
     some_are_short = any(setting.audit and setting.audit.short_queries for setting in settings)
     for setting in settings:
@@ -164,8 +166,8 @@ def audit_table(report: Report, settings: Sequence[SettingPart]) -> Table:
             change = signed(None if lost is None else -lost, setting.scores[report.primary_metric].n)
             short = [f"{setting.audit.short_queries:,}"] if some_are_short else []
             rows.append([setting.name, *map(number, shares), change, *short])
-    columns = ["index against exact search", "overlap", "lowest", report.primary_metric]
-    return Table.of([*columns, *(["short"] if some_are_short else [])], rows)
+    columns = ["index against exact search", "ANN recall", "lowest", "change", *(["short"] if some_are_short else [])]
+    return replace(Table.of(columns, rows), notes=[f"change: of {report.primary_metric}; below 0, the index loses."])
 
 
 def separation_tables(report: Report, settings: Sequence[SettingPart]) -> list[Table]:

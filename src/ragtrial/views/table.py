@@ -125,6 +125,11 @@ class Table:
         rows = [[row[place] for place in kept] for row in self.rows]
         return replace(self, columns=[self.columns[place] for place in kept], rows=rows)
 
+    def known(self) -> Table:
+        """The table without the columns in which every cell is a dash or empty."""
+        columns = zip(self.titles, *self.rows, strict=True) if self.rows else ()
+        return self.without(*(title for title, *cells in columns if {"-"} <= set(cells) <= {"-", ""}))
+
     def squeezed(self, width: int) -> Table:
         """The table with its prose cut, as far as it is wider than ``width``."""
         over = self.width - width if self.rows else 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple
 
 from ragtrial.config.settings import Setting
@@ -17,12 +18,27 @@ from ragtrial.scoring.query_details import FilledPrompt, QueryRanking
 from ragtrial.views.table import Table
 
 _MOST_LINES = 10
+_MOST_HITS = 10
+_MOST_RANKINGS = 4
+
+_MARKDOWN = (".md", ".markdown")
+_SIGNS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"^[ \t]*(?:(?:```|~~~).*|\|?[ \t]*:?-{2,}:?[ \t]*(?:\|[ \t:|-]*)?)$", re.MULTILINE), ""),  # no text
+    (re.compile(r"^[ \t]*\|(.*)\|[ \t]*$", re.MULTILINE), lambda row: f"·{row[1].replace('|', '·')}"),  # of a table
+    (re.compile(r"!?\[([^\[\]\n]*)\]\([^()\n]*\)"), r"\1"),  # links and pictures
+    (re.compile(r"(\*{1,3}|`+)(?=\S)([^\n]+?)(?<=\S)\1"), r"\2"),  # emphasis and code
+    (re.compile(r"^((?:>>)?)[ \t]*#{1,6}[ \t]+([^\n]*\w)[ \t]*#*[ \t]*$", re.MULTILINE), r"\1\2:"),  # headings
+    (re.compile(r"^((?:>>)?)[ \t]*(?:(?:#{1,6}|>)[ \t]+)+", re.MULTILINE), r"\1"),  # other headings, quotations
+    (re.compile(r"^((?:>>)?)[ \t]*[-+*][ \t]+", re.MULTILINE), r"\1· "),  # items of a list
+)
+"""The signs of Markdown that a rendered page does not show, and their replacement."""
 
 
 def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], width: int) -> str:
     """The labels of a query, its rankings, one setting after another, and the relevant documents that were not found.
 
-    Alternatives to a document that was found are not missing.
+    Alternatives to a document that was found are not missing. Of several settings, those with equal hits are shown
+    once, at most ten hits of each, and of many those that differ most from the first by the primary metric.
     Under unit: span what became of each relevant passage. Labelled passages in hits stand between >> and <<.
     """
     query = rankings[0].query
@@ -30,14 +46,21 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
     for label in query.relevant_docs:
         group = f"  (group: {' '.join(label.group.split())})" if label.group else ""
         lines += [f"  label: grade {label.relevance}  {label.doc}{group}"] if label.relevance else []
+    equal: dict[object, list[QueryRanking]] = {}
     for ranking in rankings:
+        equal.setdefault(tuple((hit.doc, hit.start, hit.end) for hit in ranking.hits), []).append(ranking)
+    groups = _most_different(list(equal.values()), report.primary_metric)
+    for ranking, *twins in groups:
         value = ranking.evaluations[report.primary_metric]
         score = "not defined (no relevant documents)" if value is None else f"{value:.4f}, {_outcome(report, ranking)}"
-        lines += ["", f"{ranking.setting.name}: {report.primary_metric} {score}"]
+        names = listed((each.setting.name for each in (ranking, *twins)), _MOST_RANKINGS)
+        lines += ["", f"{names}: {report.primary_metric} {score}"]
         for wording in ranking.wordings:
             body = " ".join(wording.split())
             lines += textwrap.wrap(f"asked: {body}", max(40, width - 2), initial_indent="  ", subsequent_indent=" " * 9)
-        lines += [hit_text(hit, width, query.relevant_docs) for hit in ranking.hits]
+        most = len(ranking.hits) if len(rankings) == 1 else _MOST_HITS
+        lines += [hit_text(hit, width, query.relevant_docs) for hit in ranking.hits[:most]]
+        lines += [f"  and {len(ranking.hits) - most:,} more: --setting NAME"] if len(ranking.hits) > most else []
         if ranking.passages is not None:
             pairs = zip(query.relevant_docs, ranking.passages, strict=True)
             lines += [_passage_text(label, passage) for label, passage in pairs if label.relevance > 0]
@@ -50,7 +73,16 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
             if label.relevance > 0 and label.doc not in found and label.group not in answered
         ]
         lines += [f"  not found: {', '.join(dict.fromkeys(missed))}"] if missed else []
+    if left_out := len(rankings) - sum(map(len, groups)):
+        lines += ["", f"{counted(left_out, 'other setting')} not shown: --setting NAME shows one, --json all."]
     return "\n".join(lines)
+
+
+def _most_different(groups: Sequence[list[QueryRanking]], metric: str) -> Sequence[list[QueryRanking]]:
+    """The first group of rankings, and those whose value differs most from it, in their order."""
+    values = [group[0].evaluations[metric] or 0.0 for group in groups]
+    places = sorted(range(1, len(groups)), key=lambda place: -abs(values[place] - values[0]))[: _MOST_RANKINGS - 1]
+    return [groups[place] for place in [0, *sorted(places)]]
 
 
 def _outcome(report: Report, ranking: QueryRanking) -> str:
@@ -110,7 +142,7 @@ def hit_text(hit: FoundText, width: int, labels: Sequence[JudgmentPart] = ()) ->
 
 
 def _marked(text: str, hit: FoundText, labels: Sequence[JudgmentPart]) -> str:
-    """The text on one line, with the passages of the relevant ``labels`` between >> and <<."""
+    """The text on one line without signs of Markdown, with the passages of relevant ``labels`` between >> and <<."""
     start, pieces, place = hit.start or 0, list[str](), 0
     spans = [span for label in labels if label.doc == hit.doc and label.relevance > 0 for span in label.spans]
     for span in sorted(spans, key=lambda span: span.start):
@@ -118,7 +150,10 @@ def _marked(text: str, hit: FoundText, labels: Sequence[JudgmentPart]) -> str:
         if begin < end:
             pieces += [text[place:begin], ">>", text[begin:end], "<<"]
             place = end
-    return " ".join("".join([*pieces, text[place:]]).split())
+    marked = "".join([*pieces, text[place:]])
+    for sign, shown in _SIGNS if hit.doc.lower().endswith(_MARKDOWN) else ():
+        marked = sign.sub(shown, marked)
+    return " ".join(marked.split())
 
 
 def _passage_text(label: JudgmentPart, passage: PassagePart) -> str:

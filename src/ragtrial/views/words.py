@@ -78,8 +78,9 @@ RUN_COLUMNS = {
     "false answers": "Unanswerable questions that are answered.",
     "false refusals": "Answerable questions that are not answered.",
     "answered": "Questions that are answered in use.",
-    "overlap": "The share of the hits of exact search that the index found, mean over queries.",
-    "lowest": "The overlap of the query where it is lowest.",
+    "ann recall": "The share of the hits of exact search that the index found, mean over queries.",
+    "lowest": "The ANN recall of the query where it is lowest.",
+    "change": "The gain in the primary metric by an approximate index; below 0, it loses.",
     "95% interval": "In `compare`: the differences that are compatible with the data, for all comparisons together. In "
     "`show`: the same for one setting's mean alone, and beside `separation` for one difference alone.",
     "costs": "A row per setting: time, size and, where endpoints are paid, money.",

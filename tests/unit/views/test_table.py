@@ -1,13 +1,17 @@
 """The table says over how many queries each mean is, and shows what fits."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from ragtrial import Report, load_report
+from ragtrial.records import FoundText
 from ragtrial.report.schema import MeanPart
+from ragtrial.scoring.query_details import QueryRanking
 from ragtrial.views.report_tables import audit_table, fact_table, metric_table, named_metrics, score_table
 from ragtrial.views.table import Column, Table, best_cells, cell_kind, mean_table
+from ragtrial.views.texts import hit_text, query_text
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +76,14 @@ def test_the_table_of_the_audit_has_a_row_for_each_index_that_is_not_exact(repor
         for name, audit in [("a", lossy), ("exact", None), ("b", unknown), ("c", gains), ("d", same)]
     ]
     assert audit_table(report, settings).cells == [
-        ["index against exact search", "overlap", "lowest", "ndcg@10"],
+        ["index against exact search", "ANN recall", "lowest", "change"],
         ["a", "0.9877", "0.4000", "-0.030"],
         ["b", "-", "-", "-"],
         ["c", "0.9877", "0.4000", "+0.500"],
         ["d", "0.9877", "0.4000", "0.000"],
     ]
-    assert audit_table(report, [settings[1]]).cells == []
+    whole = setting.audit.model_copy(update={"overlap": 1.0, "lowest_overlap": 1.0, "short_queries": 0})
+    assert audit_table(report, [settings[1], setting.model_copy(update={"audit": whole})]).cells == []
 
 
 def test_what_a_refiner_tells_is_shown_as_it_counts(report: Report) -> None:
@@ -112,3 +117,41 @@ def test_the_best_cells_are_all_of_the_highest_but_not_of_what_is_judged() -> No
 def test_a_verdict_is_decided_or_not(cell: str, kind: str) -> None:
     assert cell_kind(Column("verdict", is_text=True), cell) == kind
     assert cell_kind(Column("mean"), cell) == "number"
+
+
+def test_a_query_of_many_settings_shows_those_that_differ_most_and_equal_hits_once(report: Report) -> None:
+    query, metric = report.queries[0], report.primary_metric
+    ranked = {"top": ("a.md", 1.0), "twin": ("a.md", 1.0), "near": ("b.md", 0.9), "far": ("c.md", 0.1),
+              "low": ("d.md", 0.2), "last": ("e.md", 0.0)}  # fmt: skip
+    rankings = [
+        QueryRanking(report.settings[0].model_copy(update={"name": name}), query, {metric: value},
+                     tuple(FoundText(rank, doc, "", 0, 9, None, "Some text") for rank in range(1, 13)))
+        for name, (doc, value) in ranked.items()
+    ]  # fmt: skip
+    text = query_text(report, query.id, rankings, 100)
+    assert re.findall(rf"^([\w, ]+): {metric} ", text, re.MULTILINE) == ["top, twin", "far", "low", "last"]
+    assert text.count("Some text") == 4 * 10
+    assert text.count("  and 2 more: --setting NAME") == 4
+    assert text.endswith("\n1 other setting not shown: --setting NAME shows one, --json all.")
+    assert query_text(report, query.id, rankings[:1], 100).count("Some text") == 12
+
+
+MARKDOWN = """## Give *permission*
+
+| Ring | Meaning |
+|:---|---:|
+| Solid | `All` **well** |
+
+```sh
+set snake_case
+```
+
+- See [the list](https://example.com/) and press a * b.
+"""
+PLAIN = "Give permission: · Ring · Meaning · Solid · All well set snake_case · See the list and press a * b."
+
+
+@pytest.mark.parametrize(("doc", "shown"), [("a.md", PLAIN), ("a.txt", " ".join(MARKDOWN.split()))])
+def test_hits_are_plain_text_without_the_signs_of_markdown(doc: str, shown: str) -> None:
+    lines = hit_text(FoundText(1, doc, "", 0, 9, None, MARKDOWN), 200).splitlines()[1:]
+    assert " ".join(" ".join(lines).split()) == shown

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from ragtrial.dataset.faults import truncated
@@ -281,6 +282,14 @@ class Converted:
     @property
     def lost(self) -> list[PlacedLabel]:
         return [label for label in self.placed if label.how == "lost"]
+
+    def names_in_other_case(self, library: Library) -> dict[str, str]:
+        """The ids of documents by the names in the file that differ from the ends of these in case alone."""
+        named = {label.answer.doc: label.named if label.document is None else label.document for label in self.placed}
+        ids = {name: library.ids[position] for name, position in named.items() if position is not None}
+        stems = {name: PurePosixPath(name.replace("\\", "/")).name for name in ids}
+        return {name: doc for name, doc in ids.items()
+                if stems[name] not in doc and stems[name].casefold() in doc.casefold()}  # fmt: skip
 
     @property
     def inexact(self) -> list[PlacedLabel]:
