@@ -1,13 +1,23 @@
 """The page on models tells the truth: each config of it loads, and each provider's key has the variable it names."""
 
+import base64
+import json
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 import yaml
 
+from endpoint_double import Asked, EndpointDouble, score_of, vector_of
 from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
+from ragtrial.components.refiners.rerankers import EndpointReranker, RerankEndpoint, TextPairs
 from ragtrial.config.load import load_config
 from ragtrial.errors import ConfigError
 
@@ -35,6 +45,128 @@ def test_every_provider_of_the_page_loads_and_has_the_variable_of_its_key(page: 
         made = EMBEDDERS[given["kind"]].model_validate(given)
         found = made.key_variable if isinstance(made, EndpointEmbedder) else None
         assert (found or "") == variable, options
+
+
+OPENAI = {"model", "input", "encoding_format", "dimensions", "user"}
+
+
+@dataclass(frozen=True)
+class Service:
+    """What a provider documents: the path, the fields that it knows (None: it ignores others), and limits.
+
+    ``encodings`` are the values of ``encoding_format``, ``tokens`` those of a request at four characters each.
+    """
+
+    path: str = "/v1/embeddings"
+    fields: set[str] | None = field(default_factory=lambda: OPENAI)
+    encodings: tuple[str, ...] = ("base64", "float")
+    texts: int = 2_048
+    tokens: int = 300_000
+    sides: tuple[str, str, str] | None = None
+    form: Callable[[Any], Any] = lambda answer: answer
+
+    def wrong(self, asked: Asked) -> str:
+        """The reason for which the service refuses a request; empty if it answers."""
+        body = asked.body
+        named = self.fields is not None and body.keys() - self.fields
+        if asked.path != self.path or named or body.get("encoding_format", "float") not in self.encodings:
+            return f"{asked.path}: extra inputs are not permitted: {named or body.get('encoding_format')}"
+        if self.sides and body.get(self.sides[0]) not in self.sides[1:]:
+            return f"{self.sides[0]} is {body.get(self.sides[0])}"
+        tokens = sum(map(len, asked.texts)) / 4
+        return f"too many: {len(asked.texts)} texts" if len(asked.texts) > self.texts or tokens > self.tokens else ""
+
+    def answers(self, handler: Any, answer: Any) -> Any:
+        """The service as what befalls each request of an EndpointDouble."""
+        if reason := self.wrong(handler.double.asked[-1]):
+            handler.reply(400, json.dumps({"error": {"message": reason}}))
+            return None
+        return self.form(answer)
+
+
+def _in_floats(answer: Any) -> Any:
+    """Gemini's and Ollama's answers: numbers whatever was asked for."""
+    rows = answer["data"]
+    vectors = [np.frombuffer(base64.b64decode(row["embedding"]), dtype="<f4").tolist() for row in rows]
+    return {"data": [{**row, "embedding": own} for row, own in zip(rows, vectors, strict=True)]}
+
+
+VOYAGE = {"model", "input", "input_type", "truncation", "output_dimension", "output_dtype", "encoding_format"}
+COHERE = {"model", "texts", "input_type", "embedding_types", "output_dimension", "truncate", "max_tokens"}
+JINA = {"model", "input", "task", "dimensions", "normalized", "embedding_type", "late_chunking", "truncate"}
+SERVICES = {
+    "OpenAI": Service(),
+    "Azure": Service("/openai/v1/embeddings"),
+    "Cohere": Service("/v2/embed", COHERE, texts=96, sides=("input_type", "search_query", "search_document")),
+    "Voyage AI": Service(fields=VOYAGE, encodings=("base64", "float"), texts=1_000, tokens=120_000,
+                         sides=("input_type", "query", "document")),
+    "Gemini": Service("/v1beta/openai/embeddings", texts=100, form=_in_floats),
+    "Mistral": Service(encodings=("float",), tokens=16_384),
+    "Jina": Service(fields=JINA, texts=2_048, sides=("task", "retrieval.query", "retrieval.passage")),
+    "vLLM": Service(fields=None),
+    "TEI": Service(fields=None, texts=32),
+    "Ollama": Service(fields=None, form=_in_floats),
+    "Infinity": Service("/embeddings", texts=2_048),
+}  # fmt: skip
+"""The services of the rows, as their references and public reports of their answers have it (2026-11)."""
+
+
+@pytest.mark.parametrize("provider", SERVICES)
+def test_a_row_works_as_it_is_written(
+    page: str, provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long and many texts, and queries, against a server in the form of the service."""
+    given, variable = next(row[1:] for row in _PROVIDER.findall(page) if row[0] == provider)
+    options = yaml.safe_load(given)
+    documents = [f"{number} " + "abcd efg " * 220 for number in range(130)]
+    with EndpointDouble(default=SERVICES[provider].answers) as double:
+        default = EMBEDDERS[options["kind"]].model_validate(options).model_dump()["base_url"]
+        options["base_url"] = double.url.removesuffix("/v1") + urlsplit(default).path
+        if variable:
+            monkeypatch.setenv(variable, "sk-a")
+            options["api_key"] = f"${{{variable}}}"
+        embedder = CachedEmbedder(EMBEDDERS[options["kind"]].model_validate(options), tmp_path)
+        vectors, queries = embedder.embed_documents(documents), embedder.embed_queries(["abcd?"])
+        assert {asked.headers.get("Authorization") for asked in double.asked} == {"Bearer sk-a" if variable else None}
+    expected = vector_of(documents[-1]) / np.linalg.norm(vector_of(documents[-1]))
+    assert (vectors.shape, queries.shape) == ((130, 16), (1, 16))
+    np.testing.assert_allclose(vectors[-1], expected, atol=1e-6)
+
+
+def _with_scores(answer: Any) -> list[Any]:
+    """TEI's answer."""
+    return [{"index": row["index"], "score": row["relevance_score"]} for row in answer["results"]]
+
+
+RERANKERS = {
+    "cohere": Service("/v2/rerank", {"model", "query", "documents", "top_n", "max_tokens_per_doc"}, texts=1_000,
+                      form=lambda answer: {**answer, "meta": {"billed_units": {"search_units": 1}}, "usage": None}),
+    "voyage": Service("/v1/rerank", {"model", "query", "documents", "top_k", "truncation"}, texts=1_000,
+                      form=lambda answer: {"data": answer["results"], "usage": answer["usage"]}),
+    "tei": Service("/rerank", {"model", "query", "texts", "truncate", "raw_scores"}, texts=32, form=_with_scores),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RERANKERS)
+def test_a_reranker_of_the_page_works_as_it_is_written(page: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = re.findall(r"^## Rerankers and chat models\n\n```yaml\n(.*?)```", page, re.M | re.S)
+    written = yaml.safe_load(block)["retrievers"][name]
+    texts = [f"{number} soup {'is ' * number}" for number in range(written.get("candidates", 50))]
+    pairs = TextPairs(["soup?"], texts, np.zeros(len(texts), dtype=np.int64), np.arange(len(texts)))
+    with EndpointDouble(default=RERANKERS[name].answers) as double:
+        variable = RerankEndpoint.model_validate(written["endpoint"]).key_variable
+        base_url = double.url.removesuffix("/v1") + urlsplit(written["endpoint"]["base_url"]).path
+        monkeypatch.setenv(variable or "NO_KEY", "sk-a")
+        key = {"api_key": f"${{{variable}}}"} if variable else {}
+        endpoint = RerankEndpoint.model_validate({**written["endpoint"], "base_url": base_url, **key})
+        numbers = EndpointReranker(endpoint).scores(pairs, pairs.lengths(None), lambda _: None)
+    assert numbers[:, 0].tolist() == pytest.approx([score_of("soup?", text) for text in texts], abs=1e-4)
+    if name == "cohere":
+        assert numbers[:, 2].sum() == pytest.approx(1), "a search is billed"
+
+
+def test_every_row_of_an_endpoint_has_a_service(page: str) -> None:
+    assert {name for name, _, _ in _PROVIDER.findall(page)} == {"local", *SERVICES}
 
 
 def test_defaults_are_those_that_the_page_names(page: str) -> None:
