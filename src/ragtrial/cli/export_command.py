@@ -10,13 +10,10 @@ import click
 from ragtrial.cli.options import argument, declare, option
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.runs import inputs
-from ragtrial.runs.formats import writing
+from ragtrial.runs.formats import guessing, writing
 
 DUPLICATES = option("A document that occurs twice in a ranking: an error, or the first counts.", default="error")
 _SCORES = {"own": "with the scores they have", "by rank": "with scores that say the order: some of theirs are equal"}
-_FORMS = click.Choice(
-    ["trec", "msmarco", "beir", "csv", "json", "jsonl", "parquet", "labels", "report", "rankings", "results"]
-)
 
 
 @declare("export")
@@ -27,7 +24,7 @@ def command(
     target: str = argument("TARGET", type=click.Path()),
     qrels: bool = option("SOURCE holds judgments (default: a run)."),
     wanted: str | None = option("Which run, where SOURCE holds several: a setting of a report.", "NAME", flags="--run"),
-    form: str | None = option("The format of SOURCE, if it is not detected.", flags="--format", type=_FORMS),
+    form: guessing.Form | None = option("The format of SOURCE, if it is not detected.", flags="--format"),
     duplicates: Literal["error", "first"] = DUPLICATES,
 ) -> Answer:
     """Write a run, or judgments, as trec_eval reads them.
@@ -38,13 +35,13 @@ def command(
     """
     with contextlib.redirect_stdout(terminal.out):
         if qrels:
-            judged = inputs.read_qrels(source, form=form)  # type: ignore[arg-type]
+            judged = inputs.read_qrels(source, form=form)
             writing.write_trec_qrels(target, judged)
             done = f"{len(judged.documents):,} judgments of {len(judged):,} queries"
             if judged.judgments.groups is not None:
                 done += "; qrels have no groups, so alternatives count one by one"
         else:
-            run = inputs.chosen_run(source, wanted, duplicates, form)  # type: ignore[arg-type]  # click checks
+            run = inputs.chosen_run(source, wanted, duplicates, form)
             scores = writing.write_trec_run(target, run)
             done = f"{len(run.documents):,} hits of {len(run):,} queries, {_SCORES[scores]}"
     terminal.note(f"{target}: {done}")

@@ -15,13 +15,12 @@ from ragtrial.cli.options import argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal
 from ragtrial.evaluation import metrics as known_metrics
 from ragtrial.runs import inputs, streams
-from ragtrial.runs.formats import writing
+from ragtrial.runs.formats import guessing, writing
 from ragtrial.scoring import score_runs
 from ragtrial.views import run_tables
 from ragtrial.views.table import Table
 
-_QrelsForm = Literal["trec", "beir", "json", "jsonl", "parquet", "labels", "report"]
-_RunForm = Literal["trec", "msmarco", "csv", "json", "jsonl", "parquet", "report", "rankings", "results"]
+_FORMS = {kind: click.Choice(forms) for kind, forms in guessing.FORMS_OF.items()}
 
 
 @dataclass(frozen=True)
@@ -53,15 +52,20 @@ def command(
     rules: _Rules,
     per_query: str | None = option("Write every query's values: .csv .jsonl .md, or -.", "FILE"),
     output: str | None = option("Make a report of it, a new folder that `show` reads.", "REPORT", flags="-o --output"),
-    qrels_format: _QrelsForm | None = option("The format of the qrels, if it is not detected."),
-    run_format: _RunForm | None = option("The format of the runs, if it is not detected.", flags="--format"),
+    qrels_format: guessing.Form | None = option(
+        "The format of the qrels, if it is not detected.", type=_FORMS["qrels"]
+    ),
+    run_format: guessing.Form | None = option(
+        "The format of the runs, if it is not detected.", flags="--format", type=_FORMS["run"]
+    ),
     qrels_columns: str | None = option("Columns of a table: query=qid,document=docno,grade=label.", "NAMES"),
     columns: str | None = option("Columns of the runs: query=qid,document=docno,score=sim (or rank=).", "NAMES"),
 ) -> Answer:
     """Score runs by qrels.
 
     QRELS and RUNs may be TREC or MS MARCO files, BEIR tsv, JSON, JSONL or Parquet, plain or .gz, `-` for standard
-    input; labels (prompt_queries.json) and reports, too. `ragtrial explain METRIC` says what a metric is.
+    input; labels (prompt_queries.json) and reports, too. RUNs may be OpenTelemetry or OpenInference spans of
+    retrievers, and predictions of MTEB. `ragtrial explain METRIC` says what a metric is.
     """
     qrels, runs = (labels, files) if labels else (files[0], files[1:])
     for is_wrong, why in (

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragtrial.dataset.faults import Faults
 from ragtrial.dataset.qrels_text import KIND_NAMES, Columns, Kind
 from ragtrial.errors import Fault, InputError, LabelsError, RunFileError, did_you_mean, listed
 from ragtrial.records import ExperimentResults, PromptQueries
 from ragtrial.runs.formats.guessing import FORMS_OF, Form, guess
-from ragtrial.runs.formats.rows import qrels_of, read_rows, run_of
+from ragtrial.runs.formats.rows import prediction_runs, qrels_of, read_rows, run_of
 from ragtrial.runs.joins import in_order, load_run_file, match, read_run, read_sound_qrels
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, Run, RunHits
 from ragtrial.runs.streams import Source, is_read_once, name_of, release, stem_of
+
+if TYPE_CHECKING:
+    from ragtrial.dataset.library import Library
 
 REPORTS = "results"
 """The folder in which reports are looked for by id."""
@@ -119,16 +122,17 @@ def read_runs(
     columns: Columns | None = None,
     name: str | None = None,
     labels: PromptQueries | None = None,
+    library: Library | None = None,
     directory: Source = REPORTS,
     lenient: bool = False,
 ) -> list[Run]:
-    """The runs of a file (``-`` is standard input), or of a Python object; several only for reports and results.
+    """The runs of a file (``-`` is standard input), or of a Python object; most files hold one.
 
     Inputs are those of qrels, with scores instead of grades (tables and mappings may have a ``rank`` instead);
     documents in a list are best first. A run is called ``name``, or like its file; several runs ``name:setting``.
-    Results without ids of queries need ``labels`` with the texts of the queries; ``lenient`` reads lines of TREC
-    text as trec_eval does. Duplicates are kept. Raises RunFileError with every fault, ReportError if the report does
-    not exist.
+    Results and spans without ids of queries need ``labels`` with the texts of the queries; passages of spans that name
+    no document are located in ``library``. ``lenient`` reads lines of TREC text as trec_eval does. Duplicates are
+    kept. Raises RunFileError with every fault, ReportError if the report does not exist.
     """
     if isinstance(source, Run):
         return [replace(source, name=name or source.name)]
@@ -139,13 +143,17 @@ def read_runs(
     faults, own = _faults(source, RunFileError), name or "run"
     if isinstance(source, str | Path):
         form, own = _form_of(source, form, "run"), name or stem_of(source)
-        if form in ("report", "results", "rankings"):
-            from ragtrial.runs.formats import own_files
+        if form == "mteb":
+            return prediction_runs(source, name, faults)
+        if form in ("report", "results", "rankings", "spans"):
+            from ragtrial.runs.formats import own_files, spans
 
             if form == "rankings":
                 return [own_files.rankings_run(source, own, faults)]
             if form == "report":
                 runs = own_files.report_runs(source, directory, faults)
+            elif form == "spans":
+                runs = spans.trace_runs(source, own, columns, labels, library, faults)
             else:
                 runs = [own_files.results_run(results, labels) for results in own_files.read_results(source)]
             begin = f"{name}:" if name else ""
@@ -183,15 +191,16 @@ def run_named(
     name: str | None,
     form: Form | None = None,
     labels: PromptQueries | None = None,
+    library: Library | None = None,
     *,
     choice: str = "--run",
 ) -> Run:
     """The run of ``source`` called ``name``, or the only one, its rows as they came.
 
-    ``labels`` are where results without ids find their queries. Raises RunFileError, where there are several runs
+    ``labels`` and ``library`` are those of ``read_runs``. Raises RunFileError, where there are several runs
     with their names; ``choice`` is how one of them is named.
     """
-    runs = {run.name: run for run in read_runs(source, form=form, labels=labels)}
+    runs = {run.name: run for run in read_runs(source, form=form, labels=labels, library=library)}
     if name is None and len(runs) > 1:
         raise RunFileError(f"{source} holds several runs: {listed(runs)}. Name one with {choice}.")
     if name is not None and name not in runs:

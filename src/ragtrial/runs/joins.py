@@ -319,7 +319,7 @@ def match(run: Run, qrels: Qrels, *, order: Order, duplicates: Duplicates) -> Ru
         faults.add(f"{_place(run, fault.line)}: {fault.message}, as hit {earlier:,} does.")
     faults.count = joined.fault_count
     faults.raise_any()
-    return all_hits([joined], len(qrels))
+    return replace(all_hits([joined], len(qrels)), note=run.note)
 
 
 def _rows_of(run: Run) -> RunRows:

@@ -234,7 +234,7 @@ class Run:
     ``queries`` are distinct, in the order of their first rows; the rows of query ``i`` are ``starts[i]:starts[i + 1]``
     of ``documents`` and ``values``. ``values`` is float64: scores (larger is better), or ranks (smaller is better) if
     ``by_rank``; None if the rows are already in order. With ``of_chunks`` the rows were chunks, of which each document
-    may have several.
+    may have several. ``note`` is a sentence about what the source has and the run does not, for a warning.
     """
 
     name: str
@@ -244,6 +244,7 @@ class Run:
     values: npt.NDArray[np.float64] | None
     by_rank: bool = False
     of_chunks: bool = False
+    note: str = ""
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -259,7 +260,8 @@ class RunHits:
     documents retrieved for each query of the qrels, judged or not, without duplicates. ``tied`` is True for a query
     with two equal scores, ``contradicted`` if its rank column contradicts the order of its scores. ``rows`` counts the
     lines read, ``duplicates`` those dropped because the document has a higher place. ``unknown`` counts unjudged
-    queries of the run, ``unknown_names`` has up to ten of them; ``some_documents`` has up to ten documents.
+    queries of the run, ``unknown_names`` has up to ten of them; ``some_documents`` has up to ten documents. ``note`` is
+    that of the run.
     """
 
     starts: Counts
@@ -275,3 +277,4 @@ class RunHits:
     unknown: int
     unknown_names: tuple[str, ...]
     some_documents: tuple[str, ...] = ()
+    note: str = ""

@@ -56,6 +56,8 @@ class RunCounts:
 
 def _warnings(name: str, hits: RunHits, qrels: Qrels, counts: RunCounts) -> Iterator[ReportWarning]:
     yield from mismatch_warnings(name, counts, qrels.queries)
+    if hits.note:
+        yield ReportWarning("spans-left-out", f"{name}: {hits.note}")
     if qrels.repeated:
         yield repeated_rows(qrels.repeated, "with the same grades")
     if counts.retrieved and not len(hits.ranks):

@@ -32,6 +32,11 @@ KNOWN: list[tuple[Kind, str, str, Form]] = [
     ("run", "a.jsonl", '{"query": "q", "docs": ["' + "d" * 70_000 + '"], "scores": [1.0]}\n', "rankings"),
     ("run", "a.json", '[{"results": [{"query": "x", "contexts": []}], "model": "m"}]', "results"),
     ("run", "a.json", '[\n {\n  "name": "m", "parameters": {},\n  "results": [', "results"),
+    ("run", "a.json", '{"mteb_model_meta": {"model_name": "m"}, "default": {', "mteb"),
+    ("run", "a.jsonl", '{"resourceSpans":[{"resource":{"attributes":[]},"scopeSpans":[', "spans"),
+    ("run", "a.txt", '{\n "name": "retrieval",\n "context": {"trace_id": "0x1"},\n "attributes": {', "spans"),
+    ("run", "a.json", '[{"context.trace_id": "1", "attributes.input.value": "x"}]', "spans"),
+    ("run", "a.jsonl", '{"qid": "\\"trace_id\\": \\"attributes\\"", "docid": "d", "score": 1}\n', "jsonl"),
     ("qrels", "a.txt", "q1 0 d1 1\n", "trec"),
     ("qrels", "a.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\n", "beir"),
     ("qrels", "a.tsv", "q1\td1\t1\nq2\td1\thigh\n", "beir"),
@@ -120,7 +125,7 @@ def test_what_looks_like_no_form_is_refused_as_seen(tmp_path: Path, kind: Kind, 
         guess(tmp_path / "a", kind)
     end = {
         "run": "If it is a run, say which form with --format: "
-        "trec, msmarco, csv, json, jsonl, parquet, report, rankings, results.",
+        "trec, msmarco, csv, json, jsonl, parquet, report, rankings, results, spans, mteb.",
         "qrels": "If it is qrels, say which form with --qrels-format (of export: --format): "
         "trec, beir, json, jsonl, parquet, labels, report.",
     }
@@ -177,5 +182,5 @@ def test_a_form_that_is_said_is_not_guessed(tmp_path: Path) -> None:
         read_runs(tmp_path / "a.txt", form="labels")
     assert str(wrong.value) == (
         "'labels' is not a form of a run; it may be: trec, msmarco, csv, json, jsonl, parquet, report, rankings, "
-        "results."
+        "results, spans, mteb."
     )

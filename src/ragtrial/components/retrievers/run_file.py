@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest
-from ragtrial.components.interfaces import RETRIEVERS, Candidates, Facts, Retriever, RetrieverContext
+from ragtrial.components.interfaces import RETRIEVERS, Candidates, Fact, Facts, Retriever, RetrieverContext
 from ragtrial.dataset.chunks import SpanCodes
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import short
@@ -40,13 +40,14 @@ class RunFileRetriever(Retriever):
     """Rankings made elsewhere, read from a file."""
 
     path: PathText
-    """A run of documents: a TREC file, JSONL, JSON, Parquet, a report's folder; all that `ragtrial score` reads."""
+    """A run of documents: a TREC file, JSONL, JSON, Parquet, spans, a report's folder; all that `ragtrial score`
+    reads."""
 
     form: Form | None = None
     """The format, if it is not detected."""
 
     name: str | None = None
-    """Which run, where the file holds several: a setting of a report."""
+    """Which run, where the file holds several: a setting of a report, a retriever of spans."""
 
     def inputs(self, digest: Digest) -> Any:
         return [digest(path) for path in self._files()]
@@ -55,11 +56,10 @@ class RunFileRetriever(Retriever):
         return [question.id, question.text]
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
-        rows = self.read(context.library, questions)
-        if questions and not rows:
+        if questions and not self.read(context.library, questions)[0]:
             message = (
                 f"has none of the {len(questions):,} labelled queries, neither by id nor by text. "
-                f"It has: {listed(map(repr, self._run(questions).queries), 3)}; the labels have: "
+                f"It has: {listed(map(repr, self._run(questions, context.library).queries), 3)}; the labels have: "
                 f"{listed((repr(_key(question)) for question in questions), 3)}."
             )
             raise RunFileError(Fault(self.path, message=message))
@@ -74,6 +74,8 @@ class RunFileRetriever(Retriever):
         if facts.get("duplicates"):
             message = f"{setting}: {facts['duplicates']:,} hits name a document that stands higher in the same ranking"
             yield ReportWarning("duplicate-hits", f"{message}; the first counts.")
+        if facts.get("left_out"):
+            yield ReportWarning("spans-left-out", f"{setting}: {facts['left_out']}")
 
     def _files(self) -> list[Path]:
         """The files that the rankings are read from."""
@@ -83,14 +85,14 @@ class RunFileRetriever(Retriever):
         folder = find_report(self.path, path.parent)
         return [folder / "report.json", *sorted((folder / "rankings").glob("*.jsonl.gz"))]
 
-    def read(self, library: Library, questions: Sequence[Question]) -> dict[str, _RunFileRow]:
-        """The rankings of ``questions``, by their id, or text where they have none; all of documents of ``library``.
+    def read(self, library: Library, questions: Sequence[Question]) -> tuple[dict[str, _RunFileRow], str]:
+        """The rankings of ``questions``, by their id, or text where they have none, and the note of the run.
 
-        Raises RunFileError and ReportError.
+        All are of documents of ``library``. Raises RunFileError and ReportError.
         """
         from ragtrial.runs.inputs import best_first
 
-        run = self._run(questions)
+        run = self._run(questions, library)
         ordered, rows = best_first(run, "first"), dict[str, _RunFileRow]()
         documents = list(ordered.documents)
         known = ordered.values is not None and not ordered.by_rank
@@ -111,14 +113,14 @@ class RunFileRetriever(Retriever):
                 f"{did_you_mean(next(iter(unknown)), library.ids)}"
             )
             raise RunFileError(Fault(self.path, message=message))
-        return rows
+        return rows, run.note
 
-    def _run(self, questions: Sequence[Question]) -> Run:
+    def _run(self, questions: Sequence[Question], library: Library) -> Run:
         """The run in the file, which has finite scores of documents. Raises RunFileError, ReportError."""
         from ragtrial.runs.inputs import run_named
 
         labels = PromptQueries(tuple(Query(_key(question), question.text) for question in questions))
-        run = run_named(self.path, self.name, self.form, labels, choice="`name:`")
+        run = run_named(self.path, self.name, self.form, labels, library, choice="`name:`")
         if run.of_chunks:
             raise RunFileError(
                 f"{self.path}: run {run.name!r} is of passages in chunks (unit: span), and only rankings of documents "
@@ -145,19 +147,21 @@ class _OpenRunFile:
         self._options = options
         self._library = context.library
         self._places = SpanCodes(context.library)
-        self._rows: Mapping[str, _RunFileRow] | None = None
+        self._read: tuple[dict[str, _RunFileRow], str] | None = None
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:
-        if self._rows is None:
-            self._rows = self._options.read(self._library, questions)
-        rows = [self._rows.get(_key(question), _RunFileRow([], [], 0)) for question in questions]
-        missing = [_key(question) for question in questions if _key(question) not in self._rows]
+        if self._read is None:
+            self._read = self._options.read(self._library, questions)
+        known, note = self._read
+        rows = [known.get(_key(question), _RunFileRow([], [], 0)) for question in questions]
+        missing = [_key(question) for question in questions if _key(question) not in known]
         positions = self._library.positions
         codes = [[self._places.code(positions[name]) for name in row.documents[:depth]] for row in rows]
-        facts: dict[str, int | str] = {
+        facts: dict[str, Fact] = {
             "duplicates": sum(row.duplicates for row in rows),
             "beyond_top_k": sum(max(len(row.documents) - depth, 0) for row in rows),
             "missing": len(missing),
+            "left_out": note or None,
         }
         if missing:
             facts["first_missing"] = listed((repr(short(key, 60)) for key in missing), 3)

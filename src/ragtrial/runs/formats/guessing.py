@@ -15,18 +15,20 @@ from ragtrial.errors import Fault, InputError, LabelsError, RunFileError
 from ragtrial.runs.streams import HEAD, Source, head_of, is_standard_input, name_of, release
 
 Form = Literal[
-    "trec", "msmarco", "beir", "csv", "json", "jsonl", "parquet", "labels", "report", "rankings", "results"
+    "trec", "msmarco", "beir", "csv", "json", "jsonl", "parquet", "labels", "report", "rankings", "results",
+    "spans", "mteb",
 ]  # fmt: skip
 """The form of a file. "trec": TREC text (runs of 6 columns, qrels of 4). "msmarco": runs of 3 columns (query,
 document, rank). "beir": qrels of 3 columns, as BEIR has them. "csv": runs with a header, fields between commas,
 semicolons, tabs or spaces. "json": objects in an object. "jsonl": one object a line. "labels": prompt_queries.json.
 "report": a report, by folder or id. "rankings": a rankings file of a report. "results": results as
-RetrievalEvaluator writes them, or as they were published."""
+RetrievalEvaluator writes them, or as they were published. "spans": retrievers' spans of OpenTelemetry or OpenInference.
+"mteb": predictions that MTEB saved."""
 
 FORMS: tuple[Form, ...] = get_args(Form)
 FORMS_OF: dict[Kind, tuple[Form, ...]] = {
     "qrels": ("trec", "beir", "json", "jsonl", "parquet", "labels", "report"),
-    "run": ("trec", "msmarco", "csv", "json", "jsonl", "parquet", "report", "rankings", "results"),
+    "run": ("trec", "msmarco", "csv", "json", "jsonl", "parquet", "report", "rankings", "results", "spans", "mteb"),
 }
 """The forms that qrels, or runs, may have."""
 
@@ -34,6 +36,9 @@ _LABELS = {"prompt_queries.json", "prompts_queries.json"}
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z(-[0-9a-f]{0,6})?|latest")
 _KEY = r'"([^"\\]|\\.)*"\s*:\s*'
 _JSON_FORMS: tuple[tuple[Form, re.Pattern[str]], ...] = (
+    ("mteb", re.compile(r'\s*\{\s*"mteb_model_meta"\s*:')),
+    ("spans", re.compile(r'\s*[\[{].*"resource_?[sS]pans"\s*:\s*\[', re.DOTALL)),
+    ("spans", re.compile(r'(?=.*"(context\.)?(trace_id|traceId)"\s*:)(?=.*"attributes[".])\s*[\[{]', re.DOTALL)),
     ("results", re.compile(r'\s*\[.*"results"', re.DOTALL)),
     ("rankings", re.compile(r'\s*\{\s*"query"\s*:\s*"([^"\\]|\\.)*"\s*,\s*"docs"\s*:\s*\[')),
     ("labels", re.compile(r'\s*\{.*"queries"\s*:\s*\[\s*(\{|\])', re.DOTALL)),
@@ -56,6 +61,8 @@ def guess(source: Source, kind: Kind) -> Form:
     """
     error: type[InputError] = LabelsError if kind == "qrels" else RunFileError
     form = None if is_standard_input(source) else _by_name(Path(source), error)
+    if form == "parquet" and kind == "run" and b"context.trace_id" in Path(source).read_bytes()[-HEAD:]:
+        return "spans"  # the names of its columns are at the end of a Parquet file
     if form in FORMS_OF[kind]:
         return form
     if form is not None:

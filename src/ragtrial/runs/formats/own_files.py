@@ -172,9 +172,7 @@ def named_results(results: ExperimentResults, labels: PromptQueries | None = Non
     """
     faults = Faults("", RunFileError)
     by_id = {query.id: query for query in labels.queries} if labels else {}
-    by_text: dict[str, list[str]] = {}
-    for query in by_id.values():
-        by_text.setdefault(query.text.strip(), []).append(query.id)
+    by_text = ids_by_text(labels)
     named: dict[str, QueryResult] = {}
     for index, result in enumerate(results.results):
         where = f"{results.name}: results[{index}]"
@@ -196,21 +194,30 @@ def named_results(results: ExperimentResults, labels: PromptQueries | None = Non
     return replace(results, results=tuple(named.values()))
 
 
+def ids_by_text(labels: PromptQueries | None) -> dict[str, list[str]]:
+    """The ids of the labelled queries with each text; empty without labels."""
+    by_text: dict[str, list[str]] = {}
+    for query in labels.queries if labels else ():
+        by_text.setdefault(query.text.strip(), []).append(query.id)
+    return by_text
+
+
 def _label_of(document: str, spelled: Mapping[str, str]) -> str:
     """The label's own spelling of a document; of a passage also where only its white space is another."""
     if document in spelled.values():
         return document
-    by_words = {_words(text): label for text, label in spelled.items()}
-    return spelled.get(normalised(document)) or by_words.get(_words(document), document)
+    by_words = {words(text): label for text, label in spelled.items()}
+    return spelled.get(normalised(document)) or by_words.get(words(document), document)
 
 
-def _words(text: str) -> str:
+def words(text: str) -> str:
+    """A text for comparison, without regard to white space."""
     return " ".join(normalised(text).split())
 
 
 def _result(part: _ResultPart) -> QueryResult:
     contexts = [normalised(text) for text in part.contexts or ()]
-    first = {_words(text): text for text in reversed(contexts)}
-    found = [Hit(text) for text in contexts if first.pop(_words(text), None) is not None]
+    first = {words(text): text for text in reversed(contexts)}
+    found = [Hit(text) for text in contexts if first.pop(words(text), None) is not None]
     found += [Hit(str(hit.doc), hit.score) for hit in part.hits or ()]
     return QueryResult(str(part.id), tuple(found), normalised(part.query))

@@ -32,7 +32,7 @@ from ragtrial.rankings import Counts
 from ragtrial.records import MOST_GRADE
 from ragtrial.runs.lines import lines_of
 from ragtrial.runs.qrels import Judgments, PackedIds, Qrels, Run
-from ragtrial.runs.streams import Source, content_of, open_source, text_of
+from ragtrial.runs.streams import Source, content_of, open_source, stem_of, text_of
 
 _TUPLES: dict[Kind, tuple[Role, ...]] = {"run": ("query", "document", "score"), "qrels": ("query", "document", "grade")}
 
@@ -186,21 +186,29 @@ def _values(table: Any, names: list[str], name: str) -> list[object]:
 
 
 def _parquet_rows(source: Source, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
+    content = content_of(source, faults.error)
+    return _table_rows(
+        parquet_table(content, lambda names: roles_of(names, kind, columns, faults), faults), kind, columns, faults
+    )
+
+
+def parquet_table(content: bytes, choose: Callable[[list[str]], Mapping[Any, str]] | None, faults: Faults) -> Any:
+    """The Arrow table in a Parquet file: the columns that ``choose`` gives of their names, or all.
+
+    Raises the error of ``faults``, also if pyarrow is not installed.
+    """
     try:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         message = "needs a package that is not installed to be read as Parquet: pip install 'ragtrial[parquet]'."
         raise faults.fail(message) from None
-    content = content_of(source, faults.error)
     try:
         file = parquet.ParquetFile(pa.BufferReader(content))
-        chosen = roles_of(file.schema_arrow.names, kind, columns, faults)
-        table = file.read(columns=list(chosen.values()))
+        return file.read(columns=list(choose(file.schema_arrow.names).values()) if choose else None)
     except (pa.ArrowException, OSError) as failure:
         reason = str(failure).partition("\n")[0].rstrip(".")
         raise faults.fail(f"is no Parquet file, or a damaged one: {reason}.") from None
-    return _table_rows(table, kind, columns, faults)
 
 
 def _beir_rows(text: str, columns: Columns | None, faults: Faults) -> Rows:
@@ -270,6 +278,32 @@ def _trec_rows(source: Source, faults: Faults) -> Rows:
         raise faults.fail("has no judgments; qrels have at least one.")
     faults.fault_of = lambda row, message: Fault(faults.file, rows[row][0], 0, message)
     return Rows([row[1] for row in rows], [row[2] for row in rows], [row[3] for row in rows], "grade")
+
+
+_META = "mteb_model_meta"
+
+
+def prediction_runs(source: Source, name: str | None, faults: Faults) -> list[Run]:
+    """The runs in a file of MTEB's predictions, ``{subset: {split: {query: {document: score}}}}``, in their order.
+
+    A single run is called ``name``, by default as the model; several are called ``name:subset/split``.
+    """
+    text = text_of(source, faults.error)
+    value, fault_at = json_value(text, faults.file, faults.error, "predictions"), fault_in(text, faults.file)
+    subsets = dict(value) if isinstance(value, dict) else {}
+    meta = subsets.pop("mteb_model_meta", None)
+    model = meta.get("model_name") if isinstance(meta, dict) else None
+    own = name or (model if isinstance(model, str) and model else stem_of(source))
+    places = [(subset, split) for subset, splits in subsets.items() if isinstance(splits, dict) for split in splits]
+    if not places:
+        raise faults.fail("has no predictions; MTEB writes them as {subset: {split: {query: {document: score}}}}.")
+
+    def run_at(place: tuple[str, str]) -> Run:
+        ranked, where, part = subsets[place[0]][place[1]], "/".join(place), Faults(faults.file, faults.error)
+        rows = _mapping_rows(ranked, "run", lambda path, message: fault_at((*place, *path), message), part)
+        return run_of(f"{own}:{where}" if len(places) > 1 else own, rows, part)
+
+    return list(map(run_at, places))
 
 
 Ranked = Mapping[str, Sequence[tuple[str, float | None]]]

@@ -1,0 +1,347 @@
+"""Spans of OpenTelemetry and OpenInference, and predictions of MTEB, are runs: the rankings that were retrieved."""
+
+import gzip
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import traced_search
+from forms import Rows, run_rows, told
+from ragtrial import score
+from ragtrial.dataset.faults import Faults
+from ragtrial.dataset.texts import text_hash
+from ragtrial.errors import RunFileError
+from ragtrial.records import Judgment, PromptQueries, Query
+from ragtrial.runs.formats.spans import read_trace
+from ragtrial.runs.inputs import read_runs
+from small_experiment import Capture, ragtrial, small_experiment, succeeded
+
+TRACES = Path(__file__).parents[2] / "support" / "traces"
+FILES = sorted(path.name for path in TRACES.iterdir())
+LABELS = PromptQueries(
+    tuple(Query(name, traced_search.QUESTIONS[name], (Judgment(doc),)) for name, doc in traced_search.RELEVANT.items())
+)
+CONFIG = """\
+experiment: small
+dataset: {corpus: documents, queries: prompt_queries.json}
+latency: false
+retrievers:
+  own: {kind: custom, function: "traced_search:search", top_k: 4}
+"""
+SEEN = "  {}: {{kind: run_file, path: {}, top_k: 4}}\n"
+
+
+@pytest.fixture(scope="module")
+def rankings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The documents of each question in each setting of a run, and the report."""
+    from ragtrial import load_report, run_experiment
+
+    folder = tmp_path_factory.mktemp("traced")
+    labels = {"queries": [{"id": query.id, "text": f" {query.text}\n", "relevant_docs": [{"doc": "returns.md"}]}
+                          for query in LABELS.queries]}  # fmt: skip
+    seen = [SEEN.format(name.partition(".")[0], TRACES / name) for name in FILES]
+    config = small_experiment(folder, config=CONFIG + "".join(seen), labels=labels, documents=traced_search.DOCUMENTS)
+    (folder / "traced_search.py").write_text(Path(traced_search.__file__).read_text(encoding="utf-8"))
+    report = load_report(run_experiment(config).folder)
+    found = {}
+    for setting in report.settings:
+        rows = map(json.loads, gzip.decompress(report.ranking_file(setting.name).read_bytes()).splitlines())
+        found[setting.name] = {row["query"]: row["docs"] for row in rows}
+    return {"report": report, **found}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_recorded_spans_give_the_rankings_of_the_custom_retriever(rankings: dict[str, Any], name: str) -> None:
+    assert rankings[name.partition(".")[0]] == rankings["own"]
+    assert len(set(map(tuple, rankings["own"].values()))) == len(LABELS.queries)
+
+
+def test_a_report_counts_the_spans_that_it_does_not_use(rankings: dict[str, Any]) -> None:
+    messages = {one.message for one in rankings["report"].warnings if one.code == "spans-left-out"}
+    assert messages == {
+        f"{name}: 5 of {spans} spans count; left out: {others}1 that failed, 1 answered again later."
+        for name, spans, others in (
+            ("langchain-genai", 14, "7 of another kind or retriever, "),
+            ("langchain-openinference", 21, "14 of another kind or retriever, "),
+            ("llamaindex-genai", 7, ""),
+            ("llamaindex-openinference", 14, "7 of another kind or retriever, "),
+        )
+    }
+
+
+# --- every way of writing the same spans
+
+Found = Sequence[tuple[str, float]]
+
+
+def flat(question: str, found: Found) -> dict[str, Any]:
+    documents = {
+        f"retrieval.documents.{number}.document.{key}": value
+        for number, (name, score_) in enumerate(found)
+        for key, value in (("id", name), ("score", score_), ("content", f"text of {name}"))
+    }
+    return {"openinference.span.kind": "RETRIEVER", "input.value": question, **documents}
+
+
+def nested(question: str, found: Found) -> dict[str, Any]:
+    documents = [{"document": {"id": name, "score": score_}} for name, score_ in found]
+    kind = {"span": {"kind": "RETRIEVER"}}
+    return {"openinference": kind, "input": {"value": question}, "retrieval": {"documents": documents}}
+
+
+def genai(question: str, found: Found) -> dict[str, Any]:
+    documents = [{"id": name, "score": score_} for name, score_ in found]
+    return {"gen_ai.retrieval.query.text": question, "gen_ai.retrieval.documents": documents}
+
+
+def genai_text(question: str, found: Found) -> dict[str, Any]:
+    documents = json.dumps([{"id": name} for name, _ in found])
+    return {"gen_ai.retrieval.query.text": question, "gen_ai.retrieval.documents": documents}
+
+
+def typed(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": [{"key": key, "value": typed(part)} for key, part in value.items()]}}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [typed(part) for part in value]}}
+    return {"doubleValue": value} if isinstance(value, float) else {"stringValue": value}
+
+
+ATTRIBUTES = [flat, nested, genai, genai_text]
+
+
+def in_console(spans: list[dict[str, Any]]) -> str:
+    return "\n".join(
+        json.dumps({**span, "context": {"trace_id": "t", "span_id": span["id"]}}, indent=4) for span in spans
+    )
+
+
+def in_otlp(spans: list[dict[str, Any]]) -> str:
+    lines = []
+    for span in spans:
+        pairs = [{"key": key, "value": typed(value)} for key, value in span["attributes"].items()]
+        own = {"name": span["name"], "traceId": "t", "spanId": span["id"], "startTimeUnixNano": span["start_time"],
+               "attributes": pairs, "status": {"code": 2} if span["status"] else {}}  # fmt: skip
+        lines.append(json.dumps({"resourceSpans": [{"resource": {}, "scopeSpans": [{"spans": [own]}]}]}))
+    return "\n".join(lines)
+
+
+def in_columns(spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"name": span["name"], "start_time": span["start_time"], "context.span_id": span["id"], "context.trace_id": "t",
+         "status_code": span["status"].get("status_code", "OK"),
+         **{f"attributes.{key}": value for key, value in span["attributes"].items()}}
+        for span in spans
+    ]  # fmt: skip
+
+
+FORMS: dict[str, Callable[[list[dict[str, Any]]], str]] = {
+    "console": in_console,
+    "otlp": in_otlp,
+    "columns": lambda spans: "".join(json.dumps(row) + "\n" for row in in_columns(spans)),
+    "list": lambda spans: json.dumps([{**span, "trace_id": "t", "span_id": span["id"]} for span in spans]),
+    "data": lambda spans: json.dumps(
+        {"data": [{**span, "context": {"trace_id": "t", "span_id": span["id"]}} for span in spans]}
+    ),
+    "text": lambda spans: "\n".join(
+        json.dumps({**span, "trace_id": "t", "span_id": span["id"], "attributes": json.dumps(span["attributes"])})
+        for span in spans
+    ),
+}
+
+
+def span(number: int, attributes: dict[str, Any], *, name: str = "shop", failed: bool = False) -> dict[str, Any]:
+    status = {"status_code": "ERROR"} if failed else {}
+    start = f"2026-11-26T10:00:00.{number:06d}Z"
+    return {"name": name, "id": f"{number:016x}", "attributes": attributes, "status": status, "start_time": start}
+
+
+def rows_of(path: Path, labels: PromptQueries | None = LABELS, **how: Any) -> Rows:
+    (run,) = read_runs(path, labels=labels, **how)
+    return run_rows(run)
+
+
+_RANKED = st.lists(st.sampled_from(["d1", "d2", "d3", "a/b.md", "7"]), unique=True, min_size=1, max_size=4)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["q1", "q2", "q3"]), st.lists(_RANKED, min_size=1, max_size=3), min_size=1),
+    st.sampled_from(sorted(FORMS)), st.sampled_from(ATTRIBUTES), st.integers(0, 3), st.randoms(),
+)  # fmt: skip
+def test_the_latest_answer_to_each_question_counts_in_every_form(
+    tmp_path_factory: pytest.TempPathFactory,
+    answers: dict[str, list[list[str]]],
+    form: str,
+    attributes: Callable[[str, Found], dict[str, Any]],
+    others: int,
+    chance: random.Random,
+) -> None:
+    spans, number = [], 0
+    for name, rankings in answers.items():
+        for ranking in rankings:
+            number += 1
+            found = [(doc, 1 / (place + 1)) for place, doc in enumerate(ranking)]
+            spans.append(span(number, attributes(traced_search.QUESTIONS[name], found)))
+        spans.append(span(900_000 + number, attributes(traced_search.QUESTIONS[name], [("d9", 1.0)]), failed=True))
+    spans += [span(500 + number, {"llm.model_name": "x"}) for number in range(others)]
+    chance.shuffle(spans)
+    path = tmp_path_factory.mktemp("forms") / "trace.json"
+    path.write_text(FORMS[form](spans), encoding="utf-8")
+    (run,) = read_runs(path, labels=LABELS)
+    assert {query: [doc for doc, _ in hits] for query, hits in run_rows(run).items()} == {
+        name: rankings[-1] for name, rankings in answers.items()
+    }
+    again = sum(len(rankings) - 1 for rankings in answers.values())
+    assert run.note.startswith(f"{len(answers):,} of {len(spans):,} spans count; left out: ")
+    assert f"{len(answers)} that failed" in run.note
+    assert (f"{again} answered again later" in run.note) == (again > 0)
+    assert (f"{others} of another kind" in run.note) == (others > 0)
+
+
+def test_the_table_that_phoenix_exports_is_read(tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    documents = [{"document.id": "d2", "document.content": None}, {"document.id": "d1", "document.content": "x"}]
+    columns = {"input.value": traced_search.QUESTIONS["q1"], "retrieval.documents": documents, "llm.model_name": None}
+    parquet.write_table(pa.Table.from_pylist(in_columns([span(1, columns)])), tmp_path / "spans.parquet")
+    assert rows_of(tmp_path / "spans.parquet") == {"q1": [("d2", None), ("d1", None)]}
+
+
+def test_retrievers_and_services_are_runs_of_their_own(tmp_path: Path) -> None:
+    def of_service(service: str, name: str, found: str) -> str:
+        own = span(1, genai(traced_search.QUESTIONS["q1"], [(found, 1.0)]), name=name)
+        resource = {"attributes": {"service.name": service}}
+        return json.dumps({**own, "trace_id": "t", "span_id": found, "resource": resource}) + "\n"
+
+    path = tmp_path / "trace.jsonl"
+    path.write_text(of_service("shop", "bm25", "d1") + of_service("shop", "dense", "d2"))
+    runs = {run.name: list(run.documents) for run in read_runs(path, labels=LABELS)}
+    assert runs == {"shop/bm25": ["d1"], "shop/dense": ["d2"]}
+    path.write_text(of_service("shop", "bm25", "d1") + of_service("desk", "bm25", "d2"))
+    assert [run.name for run in read_runs(path, labels=LABELS, name="may")] == ["may:shop/bm25", "may:desk/bm25"]
+
+
+def test_passages_are_documents_by_metadata_by_id_or_by_the_text_of_a_label(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    begin = "retrieval.documents.0.document."
+    asked = {"openinference.span.kind": "RETRIEVER", "input.value": '{"top_k": 3, "query": "Which?"}'}
+
+    def found(**document: str) -> Rows:
+        own = {**asked, **{begin + key: value for key, value in document.items()}}
+        path.write_text(in_console([span(1, own)]))
+        labels = PromptQueries((Query("q", "Which?", (Judgment("Six  months."), Judgment("a.md"))),))
+        return rows_of(path, labels, columns={"document": "source"} if "at" in document else None)
+
+    assert found(id="n1", content="Six\nmonths.") == {"q": [("Six  months.", None)]}
+    assert found(id="n1", content="Other.") == {"q": [("n1", None)]}
+    assert found(content="Other.") == {"q": [("Other.", None)]}
+    assert found(id="n1", metadata='{"doc": "a.md"}') == {"q": [("a.md", None)]}
+    assert found(at="", id="n1", metadata='{"source": "a.md"}') == {"q": [("a.md", None)]}
+
+
+def test_an_empty_list_is_a_ranking_where_the_retriever_records_documents(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text(in_console([
+        span(1, flat(traced_search.QUESTIONS["q1"], [("d1", 0.5)])),
+        span(2, flat(traced_search.QUESTIONS["q2"], [])),
+        span(3, flat(traced_search.QUESTIONS["q3"], []), name="part"),
+        span(4, genai(traced_search.QUESTIONS["q4"], [])),
+    ]))  # fmt: skip
+    assert rows_of(path) == {"q1": [("d1", 0.5)], "q2": [], "q4": []}
+
+
+def test_a_retrieval_within_another_one_is_inner() -> None:
+    trace = read_trace(TRACES / "llamaindex-openinference.jsonl", Faults("x", RunFileError))
+    assert {one.retriever: one.is_inner for one in trace.retrievals} == {
+        "shop/ParagraphRetriever.retrieve": False,
+        "shop/ParagraphRetriever._retrieve": True,
+    }
+
+
+# --- what is wrong, and what stays unsaid
+
+SECRET = "My name is Ada Lovelace \x1b[2J, am I pregnant?"
+GOOD = json.dumps({**span(1, genai(SECRET, [("d1", 1.0)])), "trace_id": "t"})
+OTHER, UNRECORDED = ({**span(1, own), "trace_id": "t"} for own in ({"a": "b"}, {"gen_ai.operation.name": "retrieval"}))
+REDACTED = {"openinference.span.kind": "RETRIEVER", "input.value": "__REDACTED__",
+            "retrieval.documents.0.document.content": "__REDACTED__"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f'{GOOD}\n{{"name": "x", "attr\n{GOOD}\n', "trace.jsonl:2: is not JSON: Invalid control character."),
+        (GOOD + "\n" + "[" * 100_000, "trace.jsonl:2: is not JSON: a number is too long, or it is nested too deeply."),
+        (json.dumps(OTHER), "of 1 spans 0 are of a retriever, 0 of which failed."),
+        (json.dumps(UNRECORDED), "of 1 spans 1 are of a retriever, 0 of which failed. A retrieval needs"),
+        (in_console([span(1, REDACTED, failed=True)]), "1 are of a retriever, 1 of which failed."),
+    ],
+)
+def test_what_cannot_be_scored_is_named_without_a_question(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text(text)
+    with pytest.raises(RunFileError) as caught:
+        read_runs(path, labels=LABELS, form="spans")
+    (line,) = told(caught, tmp_path)
+    assert message in line
+    assert "Ada" not in line
+
+
+def test_questions_without_ids_need_labels_with_texts_that_differ(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text(GOOD)
+    twice = PromptQueries((Query("a", SECRET), Query("b", SECRET)))
+    for labels, message in ((None, "has questions without ids"), (twice, "is that of the queries 'a', 'b'")):
+        with pytest.raises(RunFileError, match=message) as caught:
+            read_runs(path, labels=labels)
+        assert "Ada" not in str(caught.value)
+    own = {**genai(SECRET, [("d1", 1.0)]), "metadata": '{"question_id": "b"}'}
+    path.write_text(json.dumps({**span(1, own), "trace_id": "t"}))
+    assert [rows_of(path, labels) for labels in (None, twice)] == [{"b": [("d1", 1.0)]}] * 2
+    with pytest.raises(RunFileError, match="have no columns score: only document=KEY"):
+        read_runs(path, columns={"score": "x"})
+
+
+def test_no_question_is_printed(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = small_experiment(tmp_path, config=CONFIG[: CONFIG.index("  own")] + SEEN.format("seen", "trace.jsonl"))
+    (tmp_path / "trace.jsonl").write_text(GOOD)
+    scored = ragtrial(capsys, "score", "prompt_queries.json", "trace.jsonl", "--per-query", "-")
+    refused = ragtrial(capsys, "run", config)
+    assert (scored.code, refused.code) == (0, 2)
+    for outcome in (scored, refused):
+        assert "Ada" not in outcome.out + outcome.err
+        assert text_hash(SECRET) in outcome.err
+
+
+# --- MTEB
+
+
+def test_predictions_of_mteb_are_runs(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "NFCorpus_predictions.json"
+    meta, ranking = {"model_name": "intfloat/e5", "revision": "1"}, {"q1": {"d1": 0.2, "d2": 0.9}}
+    path.write_text(json.dumps({"mteb_model_meta": meta, "default": {"test": ranking}}))
+    (run,) = read_runs(path)
+    assert (run.name, run_rows(run)) == ("intfloat/e5", {"q1": [("d1", 0.2), ("d2", 0.9)]})
+    assert score({"q1": {"d2": 1}}, path, "rr")["intfloat/e5"].scores["rr"].mean == 1
+    path.write_text(
+        json.dumps({"mteb_model_meta": meta, "de": {"test": ranking, "dev": ranking}, "en": {"test": ranking}})
+    )
+    assert [run.name for run in read_runs(path, name="e5")] == ["e5:de/test", "e5:de/dev", "e5:en/test"]
+    done = succeeded(capsys, "export", path, tmp_path / "a.trec", "--run", "intfloat/e5:en/test")
+    assert "2 hits of 1 queries" in done.err
+    for wrong, message in (
+        ({"default": {"test": [1, 2]}}, "must be an object in objects"),
+        ({"default": {"test": {"q1": {"d": "x"}}}}, "query 'q1', document 'd': the score 'x' is no number"),
+        ({}, "has no predictions"),
+    ):
+        path.write_text(json.dumps({"mteb_model_meta": meta, **wrong}))
+        with pytest.raises(RunFileError, match=message):
+            read_runs(path)
