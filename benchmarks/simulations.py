@@ -1,7 +1,7 @@
 """How often the verdicts are wrong: simulated experiments, whose truth is known, inferred as real ones are.
 
     python benchmarks/simulations.py [--experiments 10000] [--flips 2000] [--contrast 1000] [--jobs 2]
-                                     [--only one,family,power,sets,made,clusters,judge,separation]
+                                     [--only one,family,power,sets,made,clusters,judge,separation,history]
                                      [--report PATH ...] [--cells REGEX] [--json PATH]
 
 (It is not called statistics.py: beside the other benchmarks it would be in for Python's own module of that name.)
@@ -31,8 +31,8 @@ Each batch of 100 experiments shares its draws, as the metrics of one experiment
 vary more, which costs a little power and no errors. `tested` is the share of comparisons with enough differences to be
 tested; `covered` is over experiments in which any comparison is. `width` is the mean width of intervals
 over that of sign flips alone. Beside max-t stand, with fewer experiments, paired t with Holm's correction and the BCa
-bootstrap. OPENBLAS_NUM_THREADS=1 keeps jobs apart. The tables `judge` and `separation` are explained in
-judge_simulations.py and separation_simulations.py.
+bootstrap. OPENBLAS_NUM_THREADS=1 keeps jobs apart. The tables `judge`, `separation` and `history` are
+explained in judge_simulations.py, separation_simulations.py and history_simulations.py.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ from functools import cache
 from pathlib import Path
 from zlib import crc32
 
+import history_simulations
 import judge_simulations
 import numpy as np
 import separation_simulations
@@ -502,7 +503,7 @@ def cluster_cells(options: argparse.Namespace) -> Iterator[Cell]:
                                    experiments=options.experiments, flips=options.flips)  # fmt: skip
 
 
-ALONE = {"judge": judge_simulations.run, "separation": separation_simulations.run}
+ALONE = {"judge": judge_simulations.run, "separation": separation_simulations.run, "history": history_simulations.run}
 TABLES = {"one": one_cells, "family": family_cells, "power": power_cells, "sets": set_cells, "made": made_cells,
           "clusters": cluster_cells}  # fmt: skip
 
@@ -544,6 +545,7 @@ def main() -> None:
     parser.add_argument("--report", type=Path, nargs="+", help="reports of 21 settings, for the table sets")
     parser.add_argument("--cells", default="", help="which cells: a regular expression, searched in their lines")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--check", action="store_true", help="infer every run of a history")
     options = parser.parse_args()
     for name in ALONE:
         if name in options.only and options.only != name:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -63,7 +61,9 @@ def _runs(terminal: Terminal, directory: Path) -> Answer:
         rows.append({**named, "best": best.name, "metric": metric, "score": mean, "parent": report.parent})
         result = f"{best.name} {metric} {mean_number(mean, len(report.queries))}"
         numbers = [f"{count:,}" for count in counts.values()]
-        cells.append([report.run_id, _date(report.run_id), report.experiment, *numbers, result, report.parent or ""])
+        time = model.run_time(report.run_id)
+        date = f"{time:%Y-%m-%d %H:%M}" if time else ""
+        cells.append([report.run_id, date, report.experiment, *numbers, result, report.parent or ""])
     columns = ["run", "date (UTC)", "experiment", "settings", "queries", "labels", "top setting", "scored again from"]
     shown = len(columns) if any(row[-1] for row in cells) else -1
     table = Table.of(columns[:shown], [row[:shown] for row in cells], texts=(0, 1, 2, 6))
@@ -72,10 +72,3 @@ def _runs(terminal: Terminal, directory: Path) -> Answer:
     empty = [] if rows else [f"no reports in {directory}; `ragtrial run CONFIG` makes one."]
     others = f"`ragtrial list WHAT` also lists {listed([kind for kind in get_args(_Kind) if kind != 'runs'], 9)}."
     return Answer(rows, [*empty, table, *damaged, others])
-
-
-def _date(run_id: str) -> str:
-    """``2026-11-23 14:02`` from the id of a run, which begins with its time."""
-    with suppress(ValueError):
-        return f"{datetime.strptime(run_id.partition('-')[0], '%Y%m%dT%H%M%SZ'):%Y-%m-%d %H:%M}"
-    return ""

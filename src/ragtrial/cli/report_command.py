@@ -10,7 +10,10 @@ import click
 from ragtrial.cli.inputs import TableInputs
 from ragtrial.cli.options import declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal, save
-from ragtrial.errors import Fault, InputError
+from ragtrial.comparison import comparing, comparison_input, history
+from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, counted
+from ragtrial.progress import stage
+from ragtrial.report import find, model
 from ragtrial.views import analysis, page, sections
 
 
@@ -31,11 +34,19 @@ def command(
     plot: str | None = option("", "NAME", kind=_PlotOption),
     output: Path | None = option("The file: report.html, or NAME.svg or .png with --plot.", flags="-o --output"),
     opens: bool = option("Open the file in a browser.", flags="--open"),
+    site: Path | None = option("A folder for the history of an EXPERIMENT, and a page of each of its runs.", "DIR"),
 ) -> Answer:
     """Write one HTML page about one or more reports.
 
-    The page has verdicts, plots, and the hits of every query.
+    The page has verdicts, plots, and the hits of every query. With --site, name an experiment or its folder instead of
+    reports (default: the experiment of the latest run).
     """
+    if site is not None:
+        others = plot, judge, output, compared.baseline, compared.common, compared.better, compared.reports[1:]
+        if any(others):
+            message = "--site takes one EXPERIMENT, --metric and --confidence; other options are about one page."
+            raise click.UsageError(message)
+        return _write_site(terminal, site, compared, opens=opens)
     target = output or Path(f"{plot}.svg" if plot else "report.html")
     if plot is not None:
         analysis.check_plot(plot, str(target))
@@ -54,6 +65,44 @@ def command(
         terminal.note(f"{target} is overwritten.")
     save(target, content)
     terminal.warn(inputs.warnings)
-    if opens and not webbrowser.open(target.resolve().as_uri()):
-        terminal.note("There is no browser to open it with; set BROWSER, or open the file by hand.")
+    if opens:
+        _open(terminal, target)
     return Answer({"wrote": [str(target)], "bytes": len(content)}, [Line(target)])
+
+
+def _open(terminal: Terminal, target: Path) -> None:
+    if not webbrowser.open(target.resolve().as_uri()):
+        terminal.note("There is no browser to open it with; set BROWSER, or open the file by hand.")
+
+
+def _write_site(terminal: Terminal, site: Path, compared: TableInputs, *, opens: bool) -> Answer:
+    """Write the history, and the page of each run that has none yet."""
+    folder = find.find_experiment(compared.reports[0], Path(compared.results))
+    reports, left_out = history.experiment_runs(folder)
+    if not reports:
+        raise ReportError(*left_out)
+    part = history.history_of(reports, left_out, metric=compared.metric, confidence=compared.confidence)
+    pages, wrote = {report.run_id: f"{report.run_id}.html" for report in reports}, list[str]()
+    with stage(terminal.progress(), "pages", len(reports), "runs") as progress:
+        for report in reports:
+            target = site / pages[report.run_id]
+            if not target.exists():
+                try:
+                    inputs = comparison_input.input_of([report], may_be_one=True, may_be_unlabelled=True)
+                    save(target, page.page(inputs, comparing.options_of(inputs)))
+                    wrote.append(str(target))
+                except (ComparisonError, ReportError) as error:
+                    terminal.note(f"{pages.pop(report.run_id)} is not written: {error}")
+            progress.advance(1)
+    index = site / "index.html"
+    save(index, page.history_page(part, pages))
+    others = [path.stem for path in site.glob("*.html") if model.run_time(path.stem) and path.stem not in pages]
+    if others:
+        terminal.note(
+            f"{site} has {counted(len(others), 'page')} of runs that are not in the history, such as {min(others)}: "
+            "steps that they showed are not in it either."
+        )
+    if opens:
+        _open(terminal, index)
+    return Answer({"wrote": [*wrote, str(index)], "history": part.model_dump(mode="json")},
+                  [*part.sentences, Line(index)])  # fmt: skip

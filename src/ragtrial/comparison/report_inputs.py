@@ -245,7 +245,7 @@ def common_queries(
     differences = [fault for entry in ranked[1:] for fault in _rule_differences(ranked[0], entry, names)]
     if differences:
         raise ComparisonError(*differences, "Run or score one again by the rules of the other.")
-    orders = any(metric_called(name).definition.needs == "order" for name in names)
+    orders = _need_orders(names)
     shared = {query.id for query in first.report.queries}
     faults: list[str] = []
     only_added = True
@@ -270,6 +270,20 @@ def common_queries(
         if query.id in shared
     )
     return queries, [*warnings, *_document_warnings(entries)]
+
+
+def why_incomparable(first: Report, other: Report, metric: str) -> list[str]:
+    """The reasons why ``metric`` does not score the same queries by the same labels and rules in two runs.
+
+    The sentences call them "the runs before" and "this run". Empty if the runs are comparable.
+    """
+    before, after = ComparedReport(first, name="the runs before"), ComparedReport(other, name="this run")
+    rules = list(_rule_differences(before, after, [metric]))
+    return rules or _query_differences(before, after, orders=_need_orders([metric]))[1]
+
+
+def _need_orders(names: Sequence[str]) -> bool:
+    return any(metric_called(name).definition.needs == "order" for name in names)
 
 
 def _clusters(entries: Sequence[ComparedReport]) -> Mapping[str, str]:

@@ -68,8 +68,29 @@ def _newest(runs: Sequence[Path], experiment: str, directory: Path, back: int) -
 
 def list_reports(directory: Path) -> list[Path]:
     """The folders of all reports in ``directory``, oldest first."""
-    folders = [path.parent for path in directory.glob("*/*/report.json") if not path.parent.name.startswith(".")]
+    return sorted((run for folder in directory.glob("*") for run in list_runs(folder)), key=_age)
+
+
+def list_runs(experiment: Path) -> list[Path]:
+    """The folders of all reports of the folder of an experiment, oldest first."""
+    folders = [path.parent for path in experiment.glob("*/report.json") if not path.parent.name.startswith(".")]
     return sorted(folders, key=_age)
+
+
+def find_experiment(reference: str, directory: Path) -> Path:
+    """The folder of an experiment: a folder with its runs, its name in ``directory``, or results that have no other.
+
+    ``latest`` is the experiment of the newest run. Raises ReportError that lists the experiments.
+    """
+    if reference == "latest":
+        return _newest(list_reports(directory), "", directory, 0).parent
+    runs = list_runs(Path(reference)) or list_runs(directory / reference) or list_reports(Path(reference))
+    folders = {run.parent for run in runs}
+    if len(folders) == 1:
+        return folders.pop()
+    names = sorted({run.parent.name for run in runs or list_reports(directory)})
+    has = "has several experiments" if folders else f"is neither an experiment in {directory} nor a folder with runs"
+    raise ReportError(f"{reference!r} {has}.{did_you_mean(reference, names)} There are: {listed(names) or 'none'}.")
 
 
 def _age(folder: Path) -> tuple[str, int, str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -70,6 +72,8 @@ LABEL_TEXT = 400
 
 PARTS = "parts"
 """The folder of the rankings of parts, below rankings/."""
+
+_RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
 
 _END = b'"\n}\n'
 """The bytes after the checksum of report.json, its last field."""
@@ -308,6 +312,19 @@ def part_file(whole: Mapping[str, Any], entry: str) -> str:
 def new_run_id(now: datetime) -> str:
     """UTC time and six random hex digits, like ``20260131T235959Z-0a1b2c``; sorts by time."""
     return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+def run_time(run_id: str) -> datetime | None:
+    """The UTC time in the id of a run; None for a text that is not such an id."""
+    with suppress(ValueError):
+        return datetime.strptime(run_id[:-7], "%Y%m%dT%H%M%SZ") if _RUN_ID.fullmatch(run_id) else None
+    return None
+
+
+def time_text(run_id: str) -> str:
+    """``23 November 2026, 11:57 UTC`` for the id of a run; empty for another text."""
+    time = run_time(run_id)
+    return f"{time.day} {time:%B %Y, %H:%M} UTC" if time else ""
 
 
 RankingRows = Mapping[str, Iterable[dict[str, Any]]]

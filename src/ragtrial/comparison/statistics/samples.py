@@ -28,6 +28,12 @@ MOST_STATISTICS = 50_000_000
 LEAST_DRAWS = 1_000
 """However many comparisons there are."""
 
+_SUM_OF_SHARES = 2.612376
+"""The sum of number^-1.5 over all numbers from 1, rounded up."""
+
+_DRAWS_REACHING = 5
+"""The number of draws that are expected to reach a critical value, at least."""
+
 LEAST_DIFFERENCES = 10
 """With fewer nonzero differences there is neither test nor interval."""
 
@@ -60,6 +66,16 @@ class Procedure:
     def split_over(self, comparisons: int) -> Procedure:
         """The procedure for each of several comparisons, corrected for their number (Bonferroni)."""
         return replace(self, level=self.level / max(comparisons, 1))
+
+    def in_sequence(self, number: int) -> Procedure:
+        """The procedure of a comparison by its ``number``, from 1, in a sequence of any length.
+
+        The levels add up to ``level``, so that any wrong claim in the whole sequence has at most this probability. They
+        fall with the power 1.5 of the number, and draws are many enough for them. Source: alpha spending (Lan & DeMets
+        1983) with Bonferroni's bound.
+        """
+        level = self.level / (_SUM_OF_SHARES * number**1.5)
+        return replace(self, level=level, flips=max(self.flips, math.ceil(_DRAWS_REACHING / level)))
 
     def limited_to(self, comparisons: int) -> Procedure:
         """A procedure with fewer draws if all draws of this many comparisons would take minutes."""

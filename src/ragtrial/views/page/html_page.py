@@ -7,9 +7,7 @@ import json
 import sys
 from base64 import b64encode
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +21,7 @@ from ragtrial.comparison.gates import Findings
 from ragtrial.comparison.number_text import percent
 from ragtrial.errors import listed
 from ragtrial.evaluation.metrics import metric_called
-from ragtrial.report.model import Report
+from ragtrial.report.model import Report, time_text
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.comparison_tables import heading, left_out_line, verdict_table
@@ -97,11 +95,7 @@ class Origin:
 
     @property
     def date(self) -> str:
-        """``23 November 2026, 11:57 UTC`` for an id that begins with a time, else nothing."""
-        with suppress(ValueError):
-            time = datetime.strptime(self.report.run_id.partition("-")[0], "%Y%m%dT%H%M%SZ")
-            return f"{time.day} {time:%B %Y, %H:%M} UTC"
-        return ""
+        return time_text(self.report.run_id)
 
     @property
     def version(self) -> str:
@@ -140,7 +134,7 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
     sections = {name: section for name, section in pages.items() if section is not None}
     ranked, shown = best_first(inputs), _sample(inputs)
     hits = FoundHits(shown)
-    style, script = _asset("assets/page.css"), "\n".join(_asset(f"assets/{name}.js") for name in _SCRIPTS)
+    style, script = asset("assets/page.css"), "\n".join(asset(f"assets/{name}.js") for name in _SCRIPTS)
     rows = close_comparisons(analysis)
     origins = [Origin(name, _report_of(inputs, name)) for name in inputs.report_names]
     warnings = [*(warning for origin in origins for warning in origin.report.warnings), *analysis.all_warnings]
@@ -150,10 +144,9 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
     setting = (conclusion.top or ranked)[0]
     means, cutoffs = means_by_metric(inputs), answers_by_cutoff(inputs, ranked)
     reading = meanings_in(conclusion.sentences)
-    return _template().render(
+    return template("template.html").render(
         title=", ".join(dict.fromkeys(contender.report.experiment for contender in inputs.settings)),
-        policy="default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
-        f"script-src {_hash(script)}; style-src {_hash(style)}",
+        policy=content_policy(style, script),
         style=style,
         script=script,
         blocks=_blocks(shown, hits, ranked, analysis.procedure.baseline),
@@ -273,8 +266,8 @@ def _sample(inputs: ComparisonInput) -> ComparisonInput:
 
 
 @cache
-def _template() -> Template:
-    """The template. It escapes all values, and removes characters that change how the text around them reads."""
+def template(name: str) -> Template:
+    """A template, which escapes all values, and removes characters that change how the text around them reads."""
     from jinja2 import Environment, StrictUndefined
 
     def shown(value: object) -> object:
@@ -282,7 +275,13 @@ def _template() -> Template:
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=shown, keep_trailing_newline=True)
     environment.filters["minus"] = minus
-    return environment.from_string(_asset("template.html"))
+    return environment.from_string(asset(name))
+
+
+def content_policy(style: str, script: str = "") -> str:
+    """The policy of a page that runs and shows nothing but its style and script, and loads nothing."""
+    scripts = f"script-src {_hash(script)}; " if script else ""
+    return f"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; {scripts}style-src {_hash(style)}"
 
 
 def _verdict_first(table: Table) -> Table:
@@ -298,5 +297,6 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file next to this module."""
     return (_HERE / name).read_text(encoding="utf-8")

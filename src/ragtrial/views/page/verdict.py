@@ -155,9 +155,13 @@ class Axis:
         return "0" if abs(tick) < step / 2 else f"{tick:{'+' if self.low < 0 else ''}.{digits}f}"
 
 
-def axis_over(values: Sequence[float], most: int = _MOST_TICKS) -> Axis:
-    """The axis over ``values`` and 0, outwards to at most ``most`` ticks of 1, 2, 4 or 5 times a power of ten."""
-    low, high = min(0.0, *values), max(0.0, *values)
+def axis_over(values: Sequence[float], most: int = _MOST_TICKS, *, has_zero: bool = True) -> Axis:
+    """The axis over ``values`` and 0, outwards to at most ``most`` ticks of 1, 2, 4 or 5 times a power of ten.
+
+    Without ``has_zero`` 0 is on it only if values reach that far.
+    """
+    values = [*values, 0.0] if has_zero else values
+    low, high = min(values), max(values)
     exponent = math.floor(math.log10((high - low) or 0.1)) - 1
     steps = (digit * 10.0**power for power in range(exponent, exponent + 4) for digit in _STEPS)
     for step in steps:
