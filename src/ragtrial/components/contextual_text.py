@@ -24,7 +24,7 @@ from ragtrial.options import Options, PathText
 from ragtrial.rankings import Counts
 from ragtrial.records import Span
 
-VERSION = 1
+VERSION = 2
 """Part of the fingerprint of surroundings: raise it whenever the same options would give other surroundings."""
 
 

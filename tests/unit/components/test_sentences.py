@@ -35,6 +35,8 @@ def test_sentences_are_ascending_trimmed_disjoint_and_leave_out_white_space_alon
         "Ask Dr. Smith vs. J. R. Doe, Prof. Ames or Mrs. Hill.| They know.",
         "It took 5 ms. |Then 3.14 s.| See https://a.example/b.c?d=e! |Version 2.1.0 is out.",
         "Use e.g. this, i.e. that (cf. Fig. 3 and No. 7).| The answer is no.| Next.",
+        "Es gibt Lampen, z. B. rote, u. a. im Hof.| Das ist Plan b. |Er geht.",
+        "ღილაკი მწვანეა. |დააჭირეთ მას. |ასეა?| კი.",
         "The U.S. Army left the U.S. |The rest stayed.| At 5 p.m. |We saw Jan. 5 pass.",
         "Wait... what?| Wait...| What?| Wait… |No.",
         "It was shown.[12]| It was not.[3][4]| Smith et al. 2020 say so.",
@@ -99,6 +101,11 @@ SCRIPTS = {
     "Armenian": "Սեղմեք կոճակը։ |Լույսը կանաչ է։ |Փակեք դուռը։",
     "Amharic": "ቁልፉን ይጫኑ።|መብራቱ አረንጓዴ ነው።|በሩን ይዝጉ።",
     "Chakma, beyond 16 bits": "𑄌𑄋𑄴𑄟𑄳𑄦𑅁|𑄞𑄌𑄴𑅁|𑄞𑄌𑄴𑅁",
+    "Georgian": "ღილაკი მწვანეა. |დააჭირეთ მას. |კარი ღიაა.",
+    "Hebrew": "הכפתור ירוק. |לחץ עליו! |האם הוא דלוק?",
+    "Burmese": "ဖွင့်ပါ။ |ပိတ်ပါ။ |ထိုင်ပါ။",
+    "Khmer": "ចុចប៊ូតុង។ |ភ្លើងភ្លឺ។ |បិទទ្វារ។",
+    "Urdu": "بتی سبز ہے۔ |بٹن دبائیں۔ |کیا وہ جلتی ہے؟",
     "Japanese, narrow": "ﾎﾞﾀﾝｦｵｽ｡|ﾋｶﾘｶﾞﾂｸ｡|ｵﾜﾘ｡",
 }
 

@@ -219,6 +219,17 @@ MARKDOWN = {
     "marks of Markdown": ("# The `reset` **command** [here](x)\n", "The reset command here"),
     "a sign in it": ("# C#\n", "C#"),
     "a long run of spaces": ("# a" + " " * 50_000 + "b", "a b"),
+    "underlined, on two lines": ("照明の\n説明\n=====\n", "照明の 説明"),
+    "closed with signs": ("# مرحبا ##\n", "مرحبا"),
+    "in a fence of other signs": ("````md\n# no\n```\n# no\n````\n# Ναι\n", "Ναι"),
+    "in a fence without an end": ("~~~sh\n# no\n", ""),
+    "indented code": ("    # no\n\n# है\n", "है"),
+    "a second level alone, and bold": ("## no\n\n**no**\n", ""),
+    "GitHub's logo": ('<h1 align="center">no</h1>\n\n# Q&amp;A\n', "Q&A"),
+    "without the space": ("#no\n\n#\tyes\n", "yes"),
+    "an escaped sign": ("\\# no\n\n# A \\# B\n", "A # B"),
+    "MyST's target, MDX's import": ("import X from './x'\n\n(target)=\n# Замок\n", "Замок"),
+    "in a quotation and a list": ("> # no\n\n- # no\n", ""),
 }
 
 
@@ -238,6 +249,10 @@ FRONT = {
     "TOML": ('+++\ntitle = "Pump"\n# draft note\n+++\n', "Pump"),
     "TOML without a title": ("+++\ndraft = true\n+++\n", "Heading"),
     "nothing in it": ("---\n---\n", "Heading"),
+    "Obsidian": ("---\naliases:\n  - no\ntags: [ランプ]\n---\n", "Heading"),
+    "Jekyll": ("---\nlayout: post\ntitle:  Ätna\ndate: 2026-01-31 12:00:00 +0100\n---\n", "Ätna"),
+    "a title inside": ("---\nseo:\n  title: no\n---\n", "Heading"),
+    "Hugo": ('+++\ntitle = "Насос"\n[params]\ntitle = "no"\n+++\n', "Насос"),
 }
 
 
@@ -269,6 +284,11 @@ DECLARED = {
     "iso-8859-1": ('<?xml version="1.0" encoding="iso-8859-1"?>', "“café” 5 €"),
     "ISO-2022-JP": ("<meta charset='ISO-2022-JP'>", "再起動"),
     "iso-8859-9": ("<meta charset=iso-8859-9>", "değiş"),
+    "euc-kr": ("<meta charset='euc-kr'>", "버튼을 누르세요"),
+    "Big5": ("<meta charset=Big5>", "按下按鈕"),
+    "koi8-r": ("<meta http-equiv=content-type content='text/html;charset=koi8-r'>", "Нажмите"),
+    "windows-1255": ("<meta charset=windows-1255>", "לחץ"),
+    "tis-620": ("<meta charset=tis-620>", "กดปุ่ม"),
 }
 WRITTEN = {"Shift_JIS": "cp932", "iso-8859-1": "cp1252"}
 

@@ -36,7 +36,7 @@ class SemanticChunker(EmbeddingChunker):
     """
 
     named_by = ("threshold",)
-    revision = 3
+    revision = 4
 
     kind: Literal["semantic"] = "semantic"
     """Between sentences whose meaning differs most, by the setting's own embedder; of any length, unless `size` is

@@ -222,7 +222,7 @@ class SentenceChunker(SizedChunker):
     puts the space before a word into its token. ``sentences`` says where sentences end.
     """
 
-    revision = 2
+    revision = 3
 
     kind: Literal["sentence"] = "sentence"
     """Whole sentences, joined up to `size`; `overlap` is as many whole sentences as fit in it."""

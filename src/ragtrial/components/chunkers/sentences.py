@@ -145,7 +145,8 @@ def _is_end(text: str, first: int, found: re.Match[str], end: int) -> bool:
         return False
     ahead = _AHEAD.match(text, found.end(), end)
     word = ahead.group(1) if ahead else ""
-    if word[:1].islower() and not (ahead and "`" in ahead.group()):  # a name of code may begin a sentence
+    is_small = word[:1].islower() and not "\u10d0" <= word[:1] <= "\u10ff"  # Georgian begins no sentence with a capital
+    if is_small and not (ahead and "`" in ahead.group()):  # a name of code may begin a sentence
         return False
     return not marks.startswith(".") or marks.startswith("..") or _ends_after_word(text, first, found.start(), word)
 
@@ -175,4 +176,4 @@ def _ends_after_word(text: str, first: int, dot: int, following: str) -> bool:
     letters = word.split(".")
     if all(len(letter) == 1 and letter.isalpha() for letter in letters) and word[0].isupper():
         return following in _BEGINNERS
-    return True
+    return not (len(word) == 1 and word.islower() and len(following) == 1) or following in _BEGINNERS  # z. B.
