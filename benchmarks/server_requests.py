@@ -137,11 +137,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             assert kind.server is not None
             with (
-                kind.server(Path(folder)) as reached_by,
-                far_away(reached_by["url"], given.latency) if given.latency else nullcontext(reached_by["url"]) as url,
+                kind.server(Path(folder)) as depends_on,
+                far_away(depends_on["url"], given.latency) if given.latency else nullcontext(depends_on["url"]) as url,
             ):
                 for at_once in given.concurrency:
-                    store = kind.store({**reached_by, "url": url}, concurrency=at_once, **options)
+                    store = kind.store({**depends_on, "url": url}, concurrency=at_once, **options)
                     print(measure(name, store, vectors, queries), flush=True)
 
 

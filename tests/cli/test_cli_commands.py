@@ -1,6 +1,5 @@
 """What the commands beside ``run`` answer: init, validate, show, search, list, schema."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,11 +111,18 @@ def test_init_says_what_the_first_run_takes(tmp_path: Path, capsys: Capture) -> 
     assert load_config("first try!/experiment.yaml").experiment == "first-try-"
 
 
-def test_init_scores_documents_where_no_label_quotes_them(tmp_path: Path, capsys: Capture) -> None:
-    rows = json.dumps({"queries": [{"id": "q1", "text": "which?", "relevant_docs": [{"doc": "a.md", "relevance": 1}]}]})
-    write_files(tmp_path, {"notes/a.md": "Text.\n", "labels.json": rows})
-    succeeded(capsys, "init", "mine", "--corpus", "notes", "--labels", "labels.json")
-    assert load_config("mine/experiment.yaml").evaluators.unit == "document"
+@pytest.mark.parametrize(("rows", "unit"), [
+    (["which?,,a.md"], "document"), (["which?,,a.md", "what?,Text,"], "document"), (["what?,Text,"], "span"),
+])  # fmt: skip
+def test_init_scores_documents_where_a_label_has_no_passage(
+    tmp_path: Path, capsys: Capture, rows: list[str], unit: str
+) -> None:
+    """Its passage would be the whole document, which no chunk covers: every setting would seem to fail."""
+    write_files(tmp_path, {"notes/a.md": "Text.\n", "q.csv": "\n".join(["question,answer,source", *rows])})
+    made = succeeded(capsys, "init", "mine", "--corpus", "notes", "--labels", "q.csv")
+    assert load_config("mine/experiment.yaml").evaluators.unit == unit
+    said = "1 label without a passage: documents are scored (evaluators.unit)." in made.out
+    assert said == (len(rows) == 2)
 
 
 def test_init_with_own_documents_alone_says_how_to_label(tmp_path: Path, capsys: Capture) -> None:

@@ -18,7 +18,7 @@ from ragtrial.errors import CutoffError, MetricError
 from ragtrial.evaluation.evaluators import FORMULAS
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
-from ragtrial.evaluation.metrics.base import Family, Needs
+from ragtrial.evaluation.metrics.base import MetricFamily, Needs
 from scenarios import OF_DOCUMENTS, SCALE, Scenario, example, judged_grades, scenario, scores
 from strategies import one_of_each_metric, scenarios
 
@@ -269,7 +269,7 @@ def test_every_definition_says_what_it_computes_and_where_that_is_from(name: str
     for sentence in (definition.formula, definition.source):
         assert sentence.strip() == sentence != ""
         assert "\n" not in sentence
-    assert definition.family in typing.get_args(Family)
+    assert definition.family in typing.get_args(MetricFamily)
     assert definition.needs in typing.get_args(Needs)
     assert getattr(FORMULAS[definition.family], name) is definition.compute
     assert (definition.compute.__doc__ or "").strip()

@@ -41,7 +41,7 @@ RETRIEVERS: dict[str, Any] = {
 }
 BOOKKEEPING = {"uses", "locks"}
 KINDS = [
-    "answers", "bm25", "chunks", "embeddings", "indexes", "lengths", "rankings", "shares", "surroundings",
+    "answers", "bm25", "chunks", "embeddings", "indexes", "lengths", "rankings", "shares", "contexts",
     "terms", "truncated", "use", "vectors",
 ]  # fmt: skip
 """The kinds that this experiment has several of; `documents` has one, and is tried by what is foreign."""

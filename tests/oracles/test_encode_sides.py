@@ -70,7 +70,7 @@ def test_no_more_tokens_are_read_than_there_are_positions(form: str, models: dic
 def test_texts_of_two_sides_share_a_vector_only_where_both_are_read_alike(form: str, models: dict[str, Path]) -> None:
     apart = {"prompt not pooled", "two static routes", "two transformer routes", "a route without a model",
              "a shared route", "query length", "document length"}  # fmt: skip
-    assert ModelLayout(models[form]).tells_sides == (form in apart)
+    assert ModelLayout(models[form]).distinguishes_sides == (form in apart)
 
 
 def test_a_declared_prompt_that_is_put_before_no_text_is_reported(models: dict[str, Path]) -> None:

@@ -16,7 +16,7 @@ from ragtrial.cli.labels_command import EMPTY, check_corpus, documents_of, write
 from ragtrial.cli.options import CONFIG_NAME, argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal, save
 from ragtrial.config.translation import translated
-from ragtrial.errors import Fault, InputError
+from ragtrial.errors import Fault, InputError, counted
 from ragtrial.labelling.importers import base, converting
 
 _START = Path(__file__).parent / "start"
@@ -64,11 +64,14 @@ def command(
         raise InputError(*(Fault(str(file), message=way_out) for file in there))
     converted = _own_labels(terminal, corpus or "", labels, folder, empty) if labels else {}
     lost = converted.get("counts", {}).get("lost", 0)
+    documents = converted.get("whole_documents", 0)
     if root is not None:
-        files[CONFIG_NAME] = _own_config(folder, root, converted)
+        files[CONFIG_NAME] = _own_config(folder, root, by_document=documents > 0)
     for name, text in files.items():
         save(folder / name, text)
     lines = [Line(f"wrote {folder / name}") for name in files]
+    if documents and len(converted["counts"].keys() - {"document", "lost"}):
+        lines.append(f"{counted(documents, 'label')} without a passage: documents are scored (evaluators.unit).")
     if lost:
         names.append(_NOT_FOUND)
         were = "answer was" if lost == 1 else "answers were"
@@ -91,18 +94,17 @@ def _next_steps(corpus: str | None, labels: str | None, converted: Mapping[str, 
     return [*(["", advice] if converted else []), f'ragtrial search {CONFIG_NAME} "a question" --label']
 
 
-def _own_config(root: Path, corpus: Path, labels: Mapping[str, Any]) -> str:
+def _own_config(root: Path, corpus: Path, *, by_document: bool) -> str:
     """The config in ``root`` for the documents at ``corpus``: named after the folder.
 
-    It scores passages, unless all labels are ids of documents.
+    It scores passages, unless labels lack them: what they ask for would be a whole document, which no hit has.
     """
     text = (_START / CONFIG_NAME).read_text("utf-8")
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", root.resolve().name).lstrip("-_")[:100]
     seen = json.dumps(Path(os.path.relpath(corpus, root)).as_posix(), ensure_ascii=False)
     text = text.replace("experiment: first", f"experiment: {json.dumps(name or 'first')}")
     text = text.replace("corpus: documents ".ljust(33), f"corpus: {seen} ".ljust(33))
-    places = [place for label in labels.get("labels", ()) for place in label["places"]]
-    if not places or any("start" in place for place in places):
+    if not by_document:
         text = text.replace("unit: document", "unit: span".ljust(14))
     return text
 
@@ -124,7 +126,8 @@ def _own_labels(
             page = converting.lost_page(converted, labels, texts)
             save(folder / _NOT_FOUND, _NOT_FOUND_PAGE.format(page=page, again=shlex.join(again)))
         terminal.say()
-        return {**answer.content, "bytes": int(texts.sizes.sum())}
+        whole = sum(label.document is not None and label.answer.relevance > 0 for label in converted.placed)
+        return {**answer.content, "whole_documents": whole, "bytes": int(texts.sizes.sum())}
 
 
 def _small() -> dict[str, str]:

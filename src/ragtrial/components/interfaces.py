@@ -155,7 +155,7 @@ class Ranker(Options):
         return True
 
     @property
-    def reached_by(self) -> frozenset[str]:
+    def depends_on(self) -> frozenset[str]:
         """The parts among chunker, context, embedder and store that its hits depend on."""
         return frozenset()
 
@@ -233,7 +233,7 @@ class ChunkRetriever(Retriever):
     """This retriever's own embedder (default: the config's)."""
 
     @property
-    def reached_by(self) -> frozenset[str]:
+    def depends_on(self) -> frozenset[str]:
         return frozenset({"chunker", "context"})
 
 
@@ -247,7 +247,7 @@ class VectorRetriever(ChunkRetriever):
         return store.width(depth)
 
     @property
-    def reached_by(self) -> frozenset[str]:
+    def depends_on(self) -> frozenset[str]:
         return frozenset({"chunker", "context", "embedder", "store"})
 
 

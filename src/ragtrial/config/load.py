@@ -135,7 +135,7 @@ def _token_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
     """Chunkers that count tokens of embedders without a tokenizer."""
     for name, retriever in config.retrievers.items():
         chunker, embedder = effective(config, retriever, "chunker"), effective(config, retriever, "embedder")
-        if "chunker" in retriever.reached_by and chunker.counted_by == "embedder" and not embedder.has_tokenizer:
+        if "chunker" in retriever.depends_on and chunker.counted_by == "embedder" and not embedder.has_tokenizer:
             own = getattr(retriever, "chunker", None) is not None
             where: KeyPath = ("retrievers", name, "chunker", "unit") if own else ("chunker", "unit")
             message = (

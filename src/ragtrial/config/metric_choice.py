@@ -14,7 +14,7 @@ from ragtrial.config.sweep import PlacedFault
 from ragtrial.config.variants import all_configs, follow
 from ragtrial.errors import MetricError, counted
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
-from ragtrial.evaluation.metrics.base import Family, LabelKind
+from ragtrial.evaluation.metrics.base import LabelKind, MetricFamily
 from ragtrial.options import dotted
 from ragtrial.records import Query, Unit
 
@@ -70,7 +70,7 @@ def choose_metrics(config: ExperimentConfig, labels: Iterable[Query] = ()) -> tu
     depth, unit = depth_of(config), config.evaluators.unit
     faults, too_deep = list[PlacedFault](), list[PlacedFault]()
     chosen, places = list[Metric](), dict[str, KeyPath]()
-    for family in get_args(Family):
+    for family in get_args(MetricFamily):
         options: FamilyOptions = getattr(config.evaluators, family)
         where: KeyPath = ("evaluators", family)
         cutoffs = [k for k in (_STANDARD_CUTOFFS[family] if options.k is None else options.k) if k <= depth]
@@ -132,7 +132,7 @@ def _parsed(
 def _sorted(metrics: list[Metric]) -> tuple[Metric, ...]:
     """By family and name as they are registered, then by cutoff; each once."""
     order = {name: index for index, (name, _) in enumerate(METRICS.registered())}
-    families = list(get_args(Family))
+    families = list(get_args(MetricFamily))
 
     def key(metric: Metric) -> tuple[int, int, str, int]:
         family, last = families.index(metric.definition.family), len(order)

@@ -51,27 +51,27 @@ class Setting:
     values: Mapping[str, Any] = field(default_factory=lambda: _NO_VALUES)
 
     @cached_property
-    def reached_by(self) -> frozenset[str]:
+    def depends_on(self) -> frozenset[str]:
         """The parts among chunker, context, embedder and store that its own hits depend on."""
-        reach = self.retriever.reached_by
+        reach = self.retriever.depends_on
         counted = self.chunker.needs_embedder or self.chunker.counted_by == "embedder"
         return reach | {"embedder"} if "chunker" in reach and counted else reach
 
     @property
     def has_index(self) -> bool:
         """True if it searches an index of its own vectors."""
-        return "store" in self.retriever.reached_by
+        return "store" in self.retriever.depends_on
 
     @property
     def has_chunks(self) -> bool:
         """True if it ranks chunks of its own chunker."""
-        return {"chunker", "context"} <= self.retriever.reached_by
+        return {"chunker", "context"} <= self.retriever.depends_on
 
     @property
     def needs_model(self) -> bool:
         """True unless it, and each of its parts, ranks chunks by their words."""
         return any(
-            not (part.parts or part.has_chunks) or "embedder" in part.retriever.reached_by
+            not (part.parts or part.has_chunks) or "embedder" in part.retriever.depends_on
             or part.chunker.needs_embedder or getattr(part.retriever, "model", None) is not None
             for part in self.tree()
         )  # fmt: skip
@@ -88,14 +88,14 @@ class Setting:
     @property
     def cuts_documents(self) -> bool:
         """True if its own chunker makes the units that it ranks, or returns."""
-        return "chunker" in self.reached_by
+        return "chunker" in self.depends_on
 
     @cached_property
     def ranking_key(self) -> str:
         """Equal for settings whose rankings are the same, however deep they are cut."""
-        reach = {name: _whole(getattr(self, name)) for name in sorted(self.reached_by)}
-        if "embedder" in reach and "embedder" not in self.retriever.reached_by:
-            reach["embedder"] = _whole(self.embedder.whole)
+        reach = {name: _whole(getattr(self, name)) for name in sorted(self.depends_on)}
+        if "embedder" in reach and "embedder" not in self.retriever.depends_on:
+            reach["embedder"] = _whole(self.embedder.untruncated)
         own = [self.retriever.hashed_options(), folders_of(self.retriever)]
         return fingerprint([own, reach, [part.ranking_key for part in self.parts]])
 
@@ -128,7 +128,7 @@ class Setting:
         if head in REACHING:
             # A chunker that counts tokens has the model's tokenizer alone.
             reached = (
-                self.retriever.reached_by if axis in ("embedder.dimensions", "embedder.cut_to") else self.reached_by
+                self.retriever.depends_on if axis in ("embedder.dimensions", "embedder.cut_to") else self.depends_on
             )
             mine = head in reached and getattr(self.retriever, head, None) is None
             return mine or any(part.is_reached(axis) for part in self.parts)

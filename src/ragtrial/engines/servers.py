@@ -215,8 +215,8 @@ class ServerStore(Server, Store):
         return self.url is None
 
     def hashed_options(self) -> dict[str, Any]:
-        reached_by = self.connected_by if self.url is None else ()
-        return {name: value for name, value in super().hashed_options().items() if name not in reached_by}
+        depends_on = self.connected_by if self.url is None else ()
+        return {name: value for name, value in super().hashed_options().items() if name not in depends_on}
 
     def check(self) -> None:
         missing = {extra for package, extra in self.packages.items() if installed_version(package) is None}

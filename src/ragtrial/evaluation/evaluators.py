@@ -16,7 +16,7 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.errors import RunError
 from ragtrial.evaluation.grading import GradedRankings, Scores
 from ragtrial.evaluation.metrics import Metric
-from ragtrial.evaluation.metrics.base import Family, Formulas
+from ragtrial.evaluation.metrics.base import Formulas, MetricFamily
 from ragtrial.evaluation.metrics.graded import GradedMetrics
 from ragtrial.evaluation.metrics.order_aware import OrderAwareMetrics
 from ragtrial.evaluation.metrics.order_unaware import OrderUnawareMetrics
@@ -68,7 +68,7 @@ class Evaluation:
         return float(self.values[index]) if self.counted[index] else None
 
 
-FORMULAS: Mapping[Family, type[Formulas]] = {
+FORMULAS: Mapping[MetricFamily, type[Formulas]] = {
     "order_unaware": OrderUnawareMetrics,
     "order_aware": OrderAwareMetrics,
     "graded": GradedMetrics,

@@ -54,7 +54,7 @@ class Corpus:
     def stages(self, setting: Setting) -> SettingStages:
         """The stages of the corpus that reach ``setting`` and its parts."""
         if setting not in self._settings:
-            chunks = self.chunk_stage(setting) if "chunker" in setting.retriever.reached_by else None
+            chunks = self.chunk_stage(setting) if "chunker" in setting.retriever.depends_on else None
             texts = self.text_stage(setting) if setting.has_chunks else None
             index = None
             if texts is not None and setting.has_index:
@@ -82,7 +82,7 @@ class Corpus:
 
     def once(self, stage: S) -> S:
         """``stage``, or an equal stage that exists already."""
-        found: S = self._stages.setdefault(stage.definition_fingerprint, stage)  # type: ignore[assignment]  # equal ones are of one class
+        found: S = self._stages.setdefault(stage.build_free_fingerprint, stage)  # type: ignore[assignment]  # equal ones are of one class
         return found
 
     def chunks(self, setting: Setting, *, loads_models: bool = True) -> Chunks | None:
@@ -106,10 +106,10 @@ class Corpus:
 
         Raises ModelNotFoundError, also for sizes in tokens that no tokenizer is there to count, and PrefixesError.
         """
-        if "chunker" in setting.reached_by:
+        if "chunker" in setting.depends_on:
             setting.chunker.check()
             self.resources.unit_tokenizer(setting)
-        if "embedder" in setting.reached_by:
+        if "embedder" in setting.depends_on:
             self.resources.embedder(setting.embedder).check()
         if setting.has_index:
             setting.store.check()

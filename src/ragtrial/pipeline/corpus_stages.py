@@ -123,7 +123,7 @@ class ChunkStage(Stage[Chunks]):
             owner = "embedder" if chunker.counted_by == "embedder" else "chunker"
             inputs[f"{owner} tokenizer"] = tokenizer.fingerprint
         if chunker.needs_embedder:
-            inputs |= embedder_inputs(self.resources.embedder(self.setting.embedder.whole))
+            inputs |= embedder_inputs(self.resources.embedder(self.setting.embedder.untruncated))
         return inputs
 
     def unhashed_inputs(self) -> Inputs:
@@ -135,7 +135,7 @@ class ChunkStage(Stage[Chunks]):
         size = int(library.sizes.sum())
 
         def embed(texts: Sequence[str]) -> Floats:
-            return self.resources.embedder(self.setting.embedder.whole).embed_documents(texts)
+            return self.resources.embedder(self.setting.embedder.untruncated).embed_documents(texts)
 
         with self.resources.working("chunks", len(library), "documents", self._rate, size) as progress:
             has_titles = self.setting.context.title
@@ -182,7 +182,7 @@ def embedder_names(setting: Setting) -> dict[str, Any]:
 class ContextStage(Stage[IndexedTexts]):
     """The indexed text of every chunk. Nothing is kept where the title alone is added. Raises PrefixesError."""
 
-    kind = "surroundings"
+    kind = "contexts"
     shown_as = "context"
 
     chunks: ChunkStage
@@ -209,7 +209,7 @@ class ContextStage(Stage[IndexedTexts]):
         except OSError:
             return ""
 
-    def key_part(self) -> str:
+    def key_for_dependents(self) -> str:
         """By its content: another file of prefixes may surround the chunks with the same texts."""
         if self.is_kept and self._digest is None:
             workspace, key = self.resources.workspace, self.key()
@@ -219,7 +219,7 @@ class ContextStage(Stage[IndexedTexts]):
                 self._digest = Surroundings.read(workspace.path(self.kind, key)).digest
             except DAMAGE:
                 raise NotBuiltError(self) from None
-        return name_of_texts(self.needs[0].key_part(), title=self._context.title, digest=self._digest)
+        return name_of_texts(self.needs[0].key_for_dependents(), title=self._context.title, digest=self._digest)
 
     def build(self, folder: Path, chunks: Chunks) -> None:
         prefixes = None
@@ -293,7 +293,7 @@ class VectorStage(Stage[Embeddings]):
 
     setting: Setting
     embedder: CachedEmbedder
-    whole: EmbeddingStage
+    untruncated: EmbeddingStage
     """The stage of the model's full vectors: itself, unless vectors are cut."""
 
     def load(self, folder: Path, texts: Sized) -> Embeddings:
@@ -316,13 +316,13 @@ class EmbeddingStage(VectorStage):
     setting: Setting
 
     def __post_init__(self) -> None:
-        self.whole = self
+        self.untruncated = self
         self.needs = (self.texts, self.lengths)
         self.reads = (self.texts,)
-        self.embedder = self.resources.embedder(self.setting.embedder.whole)
+        self.embedder = self.resources.embedder(self.setting.embedder.untruncated)
         self.rate = f"embedding {self.embedder.fingerprint}"
         """The name of its work in the rates of the machine, by tokens (characters where there is no tokenizer)."""
-        embedder = self.setting.embedder.whole
+        embedder = self.setting.embedder.untruncated
         options, summary = embedder.model_dump(mode="json"), embedder.summary()
         self.title = f"embeddings ({summary})"
         self.label = str(options.get("model") or options.get("function") or summary).rpartition("/")[2]
@@ -361,16 +361,16 @@ class TruncationStage(VectorStage):
 
     kind = "truncated"
 
-    whole: EmbeddingStage
+    untruncated: EmbeddingStage
     setting: Setting
     dimensions: int
 
     def __post_init__(self) -> None:
-        self.needs = (self.whole,)
-        self.reads = (self.whole.texts,)
+        self.needs = (self.untruncated,)
+        self.reads = (self.untruncated.texts,)
         self.embedder = self.resources.embedder(self.setting.embedder)
         self.title = f"embeddings ({self.setting.embedder.summary()})"
-        self.label = f"{self.whole.label}, {self.dimensions} dimensions"
+        self.label = f"{self.untruncated.label}, {self.dimensions} dimensions"
 
     def inputs(self) -> Inputs:
         return {f"embedder.{self.setting.embedder.cut_option}": self.dimensions}
@@ -384,7 +384,7 @@ class TruncationStage(VectorStage):
         _write_spent(folder, embeddings.spent)
 
     def amount(self, kept: KeptArtefacts) -> Amount:
-        return replace(self.whole.amount(kept), unit="vectors", seconds=0.0, cost=None)
+        return replace(self.untruncated.amount(kept), unit="vectors", seconds=0.0, cost=None)
 
 
 def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], distinct: int) -> None:
@@ -438,14 +438,14 @@ class IndexStage(Stage[dict[str, Any]]):
         return {name: value for name, value in self._options.items() if f"{name}.".startswith(names)}
 
     @cached_property
-    def definition_fingerprint(self) -> str:
+    def build_free_fingerprint(self) -> str:
         return (
-            fingerprint([super().definition_fingerprint, self._searched_with])
+            fingerprint([super().build_free_fingerprint, self._searched_with])
             if self._searched_with
-            else super().definition_fingerprint
+            else super().build_free_fingerprint
         )
 
-    def key_part(self) -> str:
+    def key_for_dependents(self) -> str:
         key = self.key()
         if not self.store.is_repeatable:
             build = self.resources.workspace.build_id(self.kind, key)
@@ -512,7 +512,7 @@ def open_indexes(runner: Runner, workspace: Workspace, stages: Iterable[IndexSta
                 held.enter_context(workspace.lock(f"open-{key}", description))
         opened: dict[str, Index] = {}  # an index is opened once for each way in which it is searched
         for index_stage in chain.from_iterable(stages_by_key.values()):
-            definition = index_stage.definition_fingerprint
+            definition = index_stage.build_free_fingerprint
             if definition not in opened:
                 opened[definition] = index_stage.open(runner)
                 held.callback(opened[definition].close)

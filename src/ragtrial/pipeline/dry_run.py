@@ -84,7 +84,7 @@ def dry_run(experiment: str, graph: Graph, before: Sequence[PlannedStage] = (), 
     planned = [*walk.stages(), *before]
     stages = tuple(stage for kind in KINDS for stage in planned if stage.kind == kind)
     rankings = [graph.run_of(setting).ranking for setting in graph.settings]
-    parts = [[stage.definition_fingerprint, stage.depth.candidates, stage.depth.units] for stage in rankings]
+    parts = [[stage.build_free_fingerprint, stage.depth.candidates, stage.depth.units] for stage in rankings]
     return DryRun(experiment, settings, stages, str(graph.corpus.resources.workspace.root), fingerprint(parts))
 
 
@@ -114,7 +114,7 @@ class _Walk:
         for part in run.ranking.stages.tree():
             texts = part.texts if part.texts and part.texts.is_kept else None
             embeddings = part.index.embeddings if part.index else None
-            whole = embeddings.whole if embeddings and self._own_missing(embeddings) else None
+            whole = embeddings.untruncated if embeddings and self._own_missing(embeddings) else None
             yield from (stage for stage in (part.chunks, texts, whole, embeddings, part.index) if stage)
         yield from self._with_parts(run.ranking)
         if run.latency is not None:

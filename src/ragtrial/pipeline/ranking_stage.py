@@ -217,8 +217,8 @@ class RankingStage(Stage[Ranked]):
         self.setting = setting = stages.setting
         self.title = f"rankings of {setting.name}"
         self.label = f"{setting.name} ({setting.retriever.kind})"
-        self._has_embedder = "embedder" in setting.retriever.reached_by
-        cut = (part for part in stages.tree() if part.chunks and "chunker" in part.setting.retriever.reached_by)
+        self._has_embedder = "embedder" in setting.retriever.depends_on
+        cut = (part for part in stages.tree() if part.chunks and "chunker" in part.setting.retriever.depends_on)
         self._chunks = tuple(dict.fromkeys(part.chunks for part in cut if part.chunks))
         searched = stages.index or stages.texts or stages.chunks
         self.needs = (stages.documents, *((searched,) if searched else ()), *parts)
@@ -226,7 +226,7 @@ class RankingStage(Stage[Ranked]):
         self._rate = f"rankings {setting.retriever.kind}"
 
     def inputs(self) -> Inputs:
-        retriever, reached = self.setting.retriever, self.setting.retriever.reached_by
+        retriever, reached = self.setting.retriever, self.setting.retriever.depends_on
         inputs = options_and_code("retriever", retriever, retriever.hashed_options(), "retriever code")
         inputs[f"retriever {retriever.inputs_are}"] = fingerprint(retriever.inputs(self.resources.digest))
         asked = fingerprint([retriever.asked(question) for question in self.questions])
@@ -251,22 +251,22 @@ class RankingStage(Stage[Ranked]):
     def query_free_fingerprint(self) -> str:
         """Equal for rankings of equal settings, for any questions."""
         own = {name: value for name, value in self.all_inputs.items() if name != "questions"}
-        corpus = [need.definition_fingerprint for need in self.needs if not isinstance(need, RankingStage)]
+        corpus = [need.build_free_fingerprint for need in self.needs if not isinstance(need, RankingStage)]
         return fingerprint([own, corpus, [part.query_free_fingerprint for part in self.parts]])
 
     def unhashed_inputs(self) -> Inputs:
         named = embedder_names(self.setting) if self._has_embedder else {}
         return {"retriever.top_k": self.depth.units, "hits looked at": self.depth.candidates, **named}
 
-    def key_part(self) -> str:
+    def key_for_dependents(self) -> str:
         return super().key()
 
     def key(self) -> str:
-        return f"{self.key_part()}-{self.depth.candidates}-{self.depth.units}"
+        return f"{self.key_for_dependents()}-{self.depth.candidates}-{self.depth.units}"
 
     def kept_key(self, workspace: Workspace) -> str | None:
         """Its own rankings, or the shallowest kept rankings that are deep enough."""
-        own, base = self.key(), self.key_part()
+        own, base = self.key(), self.key_for_dependents()
         if workspace.has(self.kind, own):
             return own
         deeper = []

@@ -164,7 +164,7 @@ def setting_warnings(scored: ScoredSetting, primary: str) -> Iterator[ReportWarn
     yield from _diagnostic_warnings(setting, result.diagnostics, unit)
     for part in result.parts:
         if part.diagnostics is not None:
-            name_of_part = f"{part.setting.name}, by itself, as a part of {part.whole.name}"
+            name_of_part = f"{part.setting.name}, by itself, as a part of {part.composite.name}"
             yield from _diagnostic_warnings(replace(part.setting, name=name_of_part), part.diagnostics, unit)
     short = int(((graded.lengths < top_k) & ~skipped).sum())
     if graded.lengths.size and not graded.lengths.any() and not skipped.any():
@@ -270,7 +270,7 @@ def part_rankings(scored: Sequence[ScoredSetting]) -> dict[str, Iterator[dict[st
     for setting in scored:
         for part in setting.found.parts:
             if part.found is not None:
-                name = part_file(setting_parameters(part.whole), part.setting.entry)
+                name = part_file(setting_parameters(part.composite), part.setting.entry)
                 rows[name] = _part_rows(setting.query_ids, part, setting.graded.unit)
     return rows
 

@@ -44,7 +44,7 @@ class Resources:
     def embedder(self, embedder: Embedder) -> CachedEmbedder:
         """The shared embedder of all settings with this embedder. Raises ModelNotFoundError."""
         with self._lock:
-            whole = embedder.whole
+            whole = embedder.untruncated
             if whole in self._missing:
                 raise self._missing[whole]  # a model is looked for once in a run
             if whole not in self._embedders:

@@ -55,14 +55,14 @@ class Diagnostics:
 
 @dataclass(frozen=True, eq=False)
 class ComponentRanking:
-    """A component of ``whole``, with the hits that ``whole`` used.
+    """A component of ``composite``, with the hits that ``composite`` used.
 
     ``found`` is None if the whole asks other wordings; ``diagnostics`` is None if the part is also a setting, which is
     reported there.
     """
 
     setting: Setting
-    whole: Setting
+    composite: Setting
     found: Candidates | None
     diagnostics: Diagnostics | None
 
@@ -95,7 +95,7 @@ class SettingResult:
     def of(self, setting: Setting) -> SettingResult:
         """The result of an equal setting, which may have another name."""
         equal = dict(zip(self.setting.tree(), setting.tree(), strict=True))
-        parts = (replace(part, setting=equal[part.setting], whole=equal[part.whole]) for part in self.parts)
+        parts = (replace(part, setting=equal[part.setting], composite=equal[part.composite]) for part in self.parts)
         return replace(self, setting=setting, parts=tuple(parts))
 
     @property
@@ -140,7 +140,7 @@ def setting_parameters(setting: Setting) -> dict[str, Any]:
     options = setting.retriever.model_dump(mode="json", exclude={*REACHING, "score"})
     parameters: dict[str, Any] = {"retriever": _as_written(options, own)}
     for section in REACHING:
-        if section in setting.reached_by:
+        if section in setting.depends_on:
             options = getattr(setting, section).model_dump(mode="json")
             parameters[section] = _as_written(options, own.get(section) or written.get(section))
     if setting.parts:
@@ -155,7 +155,7 @@ def setting_parameters(setting: Setting) -> dict[str, Any]:
 def packages_of(settings: Sequence[Setting], library: Library) -> set[str]:
     """The packages that work on ``settings`` and their documents, as pip names them."""
     parts = {part for setting in settings for part in setting.tree()}
-    options = [getattr(part, section) for part in parts for section in ("retriever", *part.reached_by)]
+    options = [getattr(part, section) for part in parts for section in ("retriever", *part.depends_on)]
     reader = {PDF_PACKAGE} if library.has_pages else set()
     return reader.union(*(section.packages for section in options))
 
@@ -233,7 +233,7 @@ class Results:
         for part in stages.tree():
             with nullcontext() if part is stages else failing_as(part.setting):
                 if part.index is not None:
-                    self._timed(part.index.embeddings.whole.lengths, "chunks", timings)
+                    self._timed(part.index.embeddings.untruncated.lengths, "chunks", timings)
                     self._timed(part.index.embeddings, "embeddings", timings)
                     self._timed(part.index, "index", timings)
         with timed(timings, "retrieval"):
@@ -287,7 +287,7 @@ class Results:
             if embedder.counts_too_long and embedder.tokenizer is not None:
                 lengths = embedder.lengths(TextList(key[1]), embedder.query_prefix)
             self._queries_too_long[key] = embedder.count_too_long(lengths)
-        chunks = embedder.count_too_long(self._artefact(stages.index.embeddings.whole.lengths))
+        chunks = embedder.count_too_long(self._artefact(stages.index.embeddings.untruncated.lengths))
         return {"chunks": chunks, "queries": self._queries_too_long[key]}
 
     def _diagnostics(self, stages: SettingStages, questions: Sequence[Question], facts: Facts) -> Diagnostics:
@@ -297,7 +297,7 @@ class Results:
     def _tokens(self, ranking: RankingStage, ranked: Ranked) -> Counts | None:
         """The tokens of each hit, in the shape of the rankings; None without a tokenizer."""
         corpus, counted_by, setting = self.graph.corpus, self.config.embedder, ranking.setting
-        is_used = "embedder" in setting.reached_by and setting.embedder == counted_by
+        is_used = "embedder" in setting.depends_on and setting.embedder == counted_by
         is_needed = self.config.evaluators.budget is not None or is_used
         try:
             with nullcontext() if is_needed else without_fetching():
@@ -322,23 +322,23 @@ class Results:
         """
         from ragtrial.cache.upkeep import GROWING
 
-        indexes = {part.index.definition_fingerprint: part.index for part in stages.tree() if part.index}
-        models = {index.embeddings.whole.definition_fingerprint: index.embeddings for index in indexes.values()}
+        indexes = {part.index.build_free_fingerprint: part.index for part in stages.tree() if part.index}
+        models = {index.embeddings.untruncated.build_free_fingerprint: index.embeddings for index in indexes.values()}
         sizes, embedding = dict[str, float | None](), list[float | None]()
         indexing, paid, searched = list[float | None](), list[float | None](), 0
         resources = self.graph.corpus.resources
         for embeddings in models.values():
             spent = self.graph.corpus.runner.artefact(embeddings).spent
-            tokens = int(self._artefact(embeddings.whole.lengths).sum())
+            tokens = int(self._artefact(embeddings.untruncated.lengths).sum())
             embedding.append(spent.seconds)
-            paid.append(resources.embedding_cost(embeddings.whole.setting.embedder, tokens, spent.tokens))
+            paid.append(resources.embedding_cost(embeddings.untruncated.setting.embedder, tokens, spent.tokens))
         for key, index in indexes.items():
             embeddings = index.embeddings
             indexing.append(self._size_and_seconds(index.kind, index.key())[1])
             searched += index.store.vector_bytes(self._artefact(embeddings).health.dimension)
             if index.store.is_exact:
                 size = self._size_and_seconds(embeddings.kind, embeddings.key())[0]
-                sizes[embeddings.definition_fingerprint] = size
+                sizes[embeddings.build_free_fingerprint] = size
             else:
                 sizes[key] = self._artefact(index)["bytes"]
         for kind, name in used:
@@ -362,7 +362,7 @@ class Results:
 
     def _query_cost(self, ranking: RankingStage) -> float | None:
         """The price of a thousand queries, extrapolated from the price of these questions."""
-        stages = {stage.definition_fingerprint: stage for stage in ranking.tree()}
+        stages = {stage.build_free_fingerprint: stage for stage in ranking.tree()}
         workspace = self.graph.corpus.resources.workspace
         ranked = [stage for stage in stages.values() if stage is ranking or stage.kept_key(workspace) is not None]
         costs = [stage.query_cost() for stage in stages.values()]

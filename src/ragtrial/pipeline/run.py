@@ -186,10 +186,12 @@ class Run:
 
     def one_by_one(self) -> Iterator[Setting]:
         """The settings in order. A model leaves the memory after its last setting, unless models are kept."""
-        last = {part.embedder.whole: index for index, setting in enumerate(self.settings) for part in setting.tree()}
+        last = {
+            part.embedder.untruncated: index for index, setting in enumerate(self.settings) for part in setting.tree()
+        }
         for index, setting in enumerate(self.settings):
             yield setting
-            for embedder in () if self.keeps_models else {part.embedder.whole for part in setting.tree()}:
+            for embedder in () if self.keeps_models else {part.embedder.untruncated for part in setting.tree()}:
                 if last[embedder] == index:
                     self.corpus.resources.release(embedder)
 

@@ -108,15 +108,15 @@ class Stage(ABC, Generic[T]):
         return fingerprint([self.kind, dict(self.all_inputs)])
 
     @cached_property
-    def definition_fingerprint(self) -> str:
+    def build_free_fingerprint(self) -> str:
         """Equal for equal stages, independent of the builds of an index."""
-        return fingerprint([self.input_fingerprint, *(need.definition_fingerprint for need in self.needs)])
+        return fingerprint([self.input_fingerprint, *(need.build_free_fingerprint for need in self.needs)])
 
     def key(self) -> str:
         """Its name in the cache. Raises NotBuiltError if that depends on an index that is not built."""
-        return _key(self.input_fingerprint, *(need.key_part() for need in self.needs))
+        return _key(self.input_fingerprint, *(need.key_for_dependents() for need in self.needs))
 
-    def key_part(self) -> str:
+    def key_for_dependents(self) -> str:
         """The part of this stage that dependent stages include in their keys. Raises NotBuiltError."""
         return self.key()
 

@@ -24,7 +24,7 @@ from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import ConfigError, CorpusError, Fault, InputError, LabelsError, MetricError, ReportError, listed
 from ragtrial.evaluation.context_sizes import ContextSizes, context_sizes
 from ragtrial.evaluation.metrics import parse_metric
-from ragtrial.evaluation.metrics.base import Family
+from ragtrial.evaluation.metrics.base import MetricFamily
 from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.evaluation.separation import top_scores
 from ragtrial.evaluation.spans import whole_warnings
@@ -121,7 +121,7 @@ def _config(
         if not chosen:
             raise MetricError(f"{metrics!r} names no metric; write them like ndcg@10,ap,rbp(p=0.8)@10.")
         written["evaluators"] = {**written.get("evaluators", {}), "primary_metric": str(chosen[0])}
-        for family in get_args(Family):
+        for family in get_args(MetricFamily):
             names = [str(metric) for metric in chosen if metric.definition.family == family]
             written["evaluators"][family] = {"k": [], "metrics": names}
     try:

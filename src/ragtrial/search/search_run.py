@@ -70,7 +70,7 @@ class TrialRunner:
             except RagtrialError:  # it fails when it is run
                 needed = []
             missing = [stage for stage in needed if self._is_missing(stage)]
-            embeddings = [stage.definition_fingerprint for stage in missing if isinstance(stage, EmbeddingStage)]
+            embeddings = [stage.build_free_fingerprint for stage in missing if isinstance(stage, EmbeddingStage)]
             return len(embeddings), sorted(embeddings), len(missing)
 
         return sorted(settings, key=work)

@@ -195,8 +195,8 @@ def mean_number(value: float | None, n: int) -> str:
 
 
 def cells_if_different(values: Sequence[int | None]) -> list[list[str]]:
-    """One cell for each row; none where all values are the same, so that the column would say nothing."""
-    is_shown = len(set(values)) > 1
+    """One cell for each row; none where all known values are the same, so that the column would say nothing."""
+    is_shown = len({*values} - {None}) > 1
     return [[number(value, 0)] if is_shown else [] for value in values]
 
 

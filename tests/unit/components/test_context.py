@@ -51,7 +51,7 @@ def indexed(
 ) -> IndexedTexts:
     if context.is_bare and prefixes is None:
         return IndexedTexts(chunks, title=context.title)
-    made = folder / "surroundings"
+    made = folder / "contexts"
     made.mkdir(exist_ok=True)
     Surroundings.write(made, chunks, context, prefixes)
     return IndexedTexts(chunks, title=context.title, surroundings=Surroundings.read(made))

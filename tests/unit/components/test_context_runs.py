@@ -20,7 +20,7 @@ from ragtrial.scoring.query_details import load_query
 
 pytestmark = pytest.mark.slow
 
-KINDS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings")
+KINDS = ("documents", "chunks", "contexts", "lengths", "embeddings", "indexes", "rankings")
 FROM_TEXTS_ON = {"lengths", "embeddings", "indexes", "rankings"}
 
 
@@ -71,8 +71,8 @@ def replace_prefix(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     [
         ({}, set()),
         ({"title": True, "headings": False, "sentences": 0, "prefixes": None}, set()),
-        ({"headings": True}, {"surroundings", *FROM_TEXTS_ON}),
-        ({"sentences": 1}, {"surroundings", *FROM_TEXTS_ON}),
+        ({"headings": True}, {"contexts", *FROM_TEXTS_ON}),
+        ({"sentences": 1}, {"contexts", *FROM_TEXTS_ON}),
         ({"title": False}, {"chunks", *FROM_TEXTS_ON}),
     ],
 )
@@ -95,7 +95,7 @@ def test_the_place_of_the_file_and_the_order_of_its_rows_change_no_vector_and_no
     file = prefixed.folder / "moved.jsonl"
     file.write_text("".join(reversed(file.read_text().splitlines(keepends=True))))
     run_experiment(prefixed.config())
-    assert {kind for kind, _ in stages(prefixed) - before} == {"surroundings"}
+    assert {kind for kind, _ in stages(prefixed) - before} == {"contexts"}
 
 
 # Titles and sizes.

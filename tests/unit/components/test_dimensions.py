@@ -50,8 +50,8 @@ def test_all_dimensions_have_one_cache_and_whole_vectors_in_it(tiny_model: Path,
     CachedEmbedder(cut, tmp_path).embed_documents(TEXTS)
     assert CachedEmbedder(cut, tmp_path).fingerprint == CachedEmbedder(whole, tmp_path).fingerprint
     assert CachedEmbedder(whole, tmp_path).embed_documents(TEXTS).shape == (3, 16)
-    assert cut.whole == whole
-    assert cut.whole.summary() == whole.summary()
+    assert cut.untruncated == whole
+    assert cut.untruncated.summary() == whole.summary()
 
 
 def test_all_numbers_are_the_vectors_as_they_are_and_more_are_refused() -> None:

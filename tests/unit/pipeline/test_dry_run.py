@@ -20,7 +20,7 @@ from ragtrial.views.report_tables import cost_table
 
 pytestmark = pytest.mark.slow
 
-FOLDERS = ("documents", "chunks", "surroundings", "lengths", "embeddings", "indexes", "rankings", "latency", "use",
+FOLDERS = ("documents", "chunks", "contexts", "lengths", "embeddings", "indexes", "rankings", "latency", "use",
            "shares")  # fmt: skip
 TREE = {
     "dense": {"kind": "dense", "top_k": 3, "store": {"kind": "chroma"}},

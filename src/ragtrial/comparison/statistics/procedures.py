@@ -271,12 +271,12 @@ def _inferred(
         reached = len(highest) - np.searchsorted(highest, -ndtri(p / 2))
         corrected = np.maximum(shares(reached, len(highest), exact=False), p)
         adjusted = min(2 * float(ndtr(-critical_of(highest, level, exact=False))), level)
-    criticals = people.spread(-stdtrit(freedom, adjusted / 2))
+    criticals = people.for_every_comparison(-stdtrit(freedom, adjusted / 2))
     low, high = mean - criticals * error, mean + criticals * error
     claims = (low > 0).astype(np.int8) - (high < 0).astype(np.int8)
     deviation = np.where(n > 1, error * np.sqrt(n), np.nan)
-    inference = Inference(n, people.differing, mean, deviation, people.skewness, people.spread(p),
-                          people.spread(corrected), low, high, claims, criticals)  # fmt: skip
+    inference = Inference(n, people.differing, mean, deviation, people.skewness, people.for_every_comparison(p),
+                          people.for_every_comparison(corrected), low, high, claims, criticals)  # fmt: skip
     fixed = np.array([estimate.fixed for estimate in estimates])
     basis = [estimate.basis for estimate in estimates]
     # Of a query: with clusters, the one of as many independent queries.

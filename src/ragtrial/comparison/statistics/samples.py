@@ -255,7 +255,7 @@ class Sample:
         The interval is the mean, plus or minus ``criticals`` standard errors. An end that rounding put on another side
         of 0 than p_corrected is moved back, and makes the claim.
         """
-        p, corrected, criticals = (self.spread(numbers) for numbers in (p, p_corrected, criticals))
+        p, corrected, criticals = (self.for_every_comparison(numbers) for numbers in (p, p_corrected, criticals))
         mean, deviation = self.scaled_mean * self.scale, self.scaled_deviation * self.scale
         with np.errstate(invalid="ignore", divide="ignore"):
             error = deviation / np.sqrt(self.n)
@@ -271,7 +271,7 @@ class Sample:
         numbers = (mean, deviation, self.skewness, p, corrected, low, high, claims, criticals)
         return Inference(self.n, self.differing, *numbers)
 
-    def spread(self, given: Scores | None) -> Scores:
+    def for_every_comparison(self, given: Scores | None) -> Scores:
         """The numbers of the tested comparisons, NaN for the others."""
         spread = np.full(len(self.n), np.nan)
         if given is not None:

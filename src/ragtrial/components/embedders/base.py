@@ -71,7 +71,7 @@ class Embedder(Options):
     """The option with the number of dimensions that are used of every vector."""
 
     @property
-    def tells_sides(self) -> bool:
+    def distinguishes_sides(self) -> bool:
         """If true, the model encodes queries and documents differently: ``SIDES`` precede the prefixes then."""
         return False
 
@@ -82,7 +82,7 @@ class Embedder(Options):
         return used
 
     @property
-    def whole(self) -> Self:
+    def untruncated(self) -> Self:
         """The embedder of the cached vectors, which are not truncated."""
         if self.used_dimensions is None:
             return self

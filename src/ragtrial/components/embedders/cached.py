@@ -142,7 +142,7 @@ class CachedEmbedder:
         self.parts = embedder.fingerprint_parts(digest) | embedder.versions()
         self.fingerprint = fingerprint(self.parts)
         self.tokenizer = embedder.tokenizer()
-        sides = SIDES if embedder.tells_sides else ("", "")
+        sides = SIDES if embedder.distinguishes_sides else ("", "")
         self.query_prefix, self.document_prefix = map(add, sides, embedder.prefixes())
         self.path = folder / f"{self.fingerprint}.sqlite"
         self._filling = Lock()

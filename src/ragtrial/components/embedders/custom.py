@@ -32,7 +32,7 @@ class CustomEmbedder(DeclaredEmbedder):
     files)."""
 
     @property
-    def tells_sides(self) -> bool:
+    def distinguishes_sides(self) -> bool:
         return len(set(_methods(import_object(self.function, _is_embedder)))) > 1
 
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
         return None if self.price is None else tokens * self.price / 1e6
 
     @property
-    def tells_sides(self) -> bool:
+    def distinguishes_sides(self) -> bool:
         query, document = self.side_fields()
         return query != document
 
@@ -132,7 +132,7 @@ class _Encode:
         self._lock = Lock()
 
     def __call__(self, texts: Sequence[str]) -> Floats:
-        side, plain = sided(texts) if self._embedder.tells_sides else (0, texts)
+        side, plain = sided(texts) if self._embedder.distinguishes_sides else (0, texts)
         vectors, tokens = self._embedder.request(self._client, plain, self._embedder.side_fields()[side])
         wanted, found = self._embedder.dimensions, vectors.shape[1]
         if wanted is not None and found != wanted:

@@ -304,7 +304,7 @@ class ModelLayout:
         return None
 
     @property
-    def tells_sides(self) -> bool:
+    def distinguishes_sides(self) -> bool:
         """True if the library may encode a text as a query differently from the same text as a document."""
         return len(self.routes) > 1 or not all(module.is_plain for module in next(iter(self.routes.values())))
 

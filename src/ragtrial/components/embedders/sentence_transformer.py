@@ -66,8 +66,8 @@ class SentenceTransformerEmbedder(Embedder):
         return query, document
 
     @property
-    def tells_sides(self) -> bool:
-        return self._layout.tells_sides
+    def distinguishes_sides(self) -> bool:
+        return self._layout.distinguishes_sides
 
     def unused_prompts(self) -> Iterator[str]:
         given = zip(TASKS, (self.query_prefix, self.document_prefix), strict=True)
@@ -106,12 +106,12 @@ class SentenceTransformerEmbedder(Embedder):
 
         model = load_model(SentenceTransformer, self._folder, self.device, self.precision, error=EmbedderError)
         limit_lengths(model, self.max_length, self._layout.route[0].absolute_positions)
-        tells_sides, prompts = self.tells_sides, self.prefixes()
+        distinguishes_sides, prompts = self.distinguishes_sides, self.prefixes()
 
         def encode(texts: Sequence[str]) -> npt.NDArray[Any]:
             call: Callable[..., npt.NDArray[Any]] = model.encode
             prompt, plain = "", list(texts)
-            if tells_sides:
+            if distinguishes_sides:
                 side, plain = sided(texts)
                 call, prompt = (model.encode_query, model.encode_document)[side], prompts[side]
                 plain = [text.removeprefix(prompt) for text in plain]

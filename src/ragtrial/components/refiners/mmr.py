@@ -64,7 +64,7 @@ class Mmr(SingleInputRefiner):
     embedded as they are indexed for the part, or with their titles where its hits are no chunks."""
 
     @property
-    def reached_by(self) -> frozenset[str]:
+    def depends_on(self) -> frozenset[str]:
         return frozenset({"embedder", "context"})
 
     def open(self, context: RetrieverContext) -> OpenRefiner:

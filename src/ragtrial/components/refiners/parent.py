@@ -113,7 +113,7 @@ class Parent(SingleInputRefiner):
         return self
 
     @property
-    def reached_by(self) -> frozenset[str]:
+    def depends_on(self) -> frozenset[str]:
         return frozenset({"chunker"} if self.returns == "chunk" else ())
 
     def has_comparable_scores(self, of_parts: Sequence[bool]) -> bool:

@@ -216,7 +216,7 @@ class LateRerank(TokenModel, SingleInputRefiner):
     """The first hits, in the order of a late-interaction model's scores (ColBERT)."""
 
     @property
-    def reached_by(self) -> frozenset[str]:
+    def depends_on(self) -> frozenset[str]:
         return frozenset({"context"})
 
     def open(self, context: RetrieverContext) -> OpenRefiner:

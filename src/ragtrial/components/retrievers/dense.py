@@ -77,8 +77,8 @@ class DenseRetriever(VectorRetriever):
         return self
 
     @property
-    def reached_by(self) -> frozenset[str]:
-        return frozenset({"embedder"}) if self.collection is not None else super().reached_by
+    def depends_on(self) -> frozenset[str]:
+        return frozenset({"embedder"}) if self.collection is not None else super().depends_on
 
     @property
     def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # those of the collection, if it searches one

@@ -54,7 +54,7 @@ def ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any] | np.float6
     return result
 
 
-Family = Literal["order_unaware", "order_aware", "graded"]
+MetricFamily = Literal["order_unaware", "order_aware", "graded"]
 Needs = Literal["relevant", "gain", "order", "forbidden"]
 LabelKind = Literal["order", "groups", "forbidden"]
 """A kind of labels: in an order, in groups, or with grades below 0."""
@@ -160,7 +160,7 @@ class Definition:
     """
 
     name: str
-    family: Family
+    family: MetricFamily
     needs: Needs
     formula: str
     source: str
@@ -215,7 +215,7 @@ METRICS: Registry[Definition] = Registry("metric", "ragtrial.evaluation.metrics"
 
 
 def metric(
-    family: Family,
+    family: MetricFamily,
     needs: Needs,
     formula: str,
     source: str,
