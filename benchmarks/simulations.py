@@ -304,7 +304,7 @@ def infer_t_holm(sample: Sample, procedure: Procedure) -> Inference:
     single = sample.inference(
         level, p, np.minimum(p * count, 1.0), _t_criticals(sample, procedure.split_over(count).level)
     )
-    corrected = sample.spread(holm(p))
+    corrected = sample.for_every_comparison(holm(p))
     claims = np.where(corrected <= level, np.sign(single.mean), 0).astype(np.int8)
     return replace(single, p_corrected=corrected, claims=claims)
 
