@@ -227,6 +227,9 @@ SITUATIONS = [
     Situation("two runs, identical", {"a": spread(60)}, earlier={"a": spread(60)}),
     Situation("two runs of three settings, one without a partner", {
         "a": shifted(60, 0.2, 0.05), "b": spread(60), "new": spread(60)}, earlier={"a": spread(60), "b": spread(60)}),
+    Situation("two runs of seven settings, six of them identical", {
+        "a": shifted(60, 0.2, 0.05), **{name: spread(60) for name in "bcdefg"}},
+        earlier={name: spread(60) for name in "abcdefg"}),
     Situation("two runs of four questions", {"a": shifted(4, 0.2)}, earlier={"a": spread(4)}),
     # Metrics.
     Situation("lower is better: the lower setting is best", _lower(TWO), metric="unjudged@10"),

@@ -71,7 +71,7 @@ def command(
         save(folder / name, text)
     lines = [Line(f"wrote {folder / name}") for name in files]
     if documents and len(converted["counts"].keys() - {"document", "lost"}):
-        lines.append(f"{counted(documents, 'label')} without a passage: documents are scored (evaluators.unit).")
+        lines.append(Line(f"{counted(documents, 'label')} without a passage: documents are scored (evaluators.unit)."))
     if lost:
         names.append(_NOT_FOUND)
         were = "answer was" if lost == 1 else "answers were"

@@ -208,7 +208,10 @@ class _Conclusion:
             yield f"No ranking yet: {counted(self.scored, 'scored question')}; a ranking needs {LEAST_SCORED}."
             return
         if kind == "two runs":
-            yield from map(self.changed, self.shown)
+            same = identical if len(identical := self.named("identical")) > MOST_NAMED else []
+            yield from (self.changed(name) for name in self.shown if name not in same)
+            if same:
+                yield f"identical: {listed(map(self.called, same), MOST_NAMED)}"
             return
         names = [str(self.baseline)] if kind == "baseline" else self.top
         mean = self.means[names[0]]
