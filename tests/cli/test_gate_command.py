@@ -113,6 +113,93 @@ def test_an_earlier_report_with_other_labels_is_refused_and_the_run_is_kept(plac
     assert len(list((place / "results" / "kitchen").iterdir())) == 3  # with `latest`
 
 
+@pytest.fixture
+def baseline(place: Path, capsys: Capture) -> Experiment:
+    """An experiment of one setting, whose scores are in baseline.csv."""
+    made = experiment(place, dense=1)
+    run(capsys)
+    assert ragtrial(capsys, "export", "latest", "baseline.csv", "--baseline").code == 0
+    return made
+
+
+def test_a_committed_file_of_scores_is_a_baseline_as_its_report_is(
+    baseline: Experiment, place: Path, capsys: Capture
+) -> None:
+    first = load_report("latest").run_id
+    lines = Path("baseline.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("query_id,setting,fingerprint,ndcg@3,")
+    ids = [line.partition(",")[0] for line in lines[1:]]
+    assert ids == sorted(f"q{number}" for number in range(12))
+    worse = "ndcg@3 worse than baseline"
+    same = run(capsys, "--baseline", "baseline.csv", "--fail-if", "ndcg@3 not within 0 of baseline")
+    assert (same.code, "identical  dense" in same.out) == (0, True), same.err
+    experiment(place, dense=2)
+    by_report, by_file, named = (
+        run(capsys, "--baseline", name, "--fail-if", worse, "--json")
+        for name in (f"{first}:dense", "baseline.csv", f"{place}/baseline.csv:dense")
+    )
+    assert (by_report.code, by_file.code, named.code) == (1, 1, 1)
+    assert by_report.json["comparison"]["procedure"]["baseline"] == f"{first}:dense"
+
+    def numbers(done: Outcome) -> list[object]:
+        parts = done.json["comparison"]["comparisons"]
+        kept = [{**part, "baseline": ""} for part in parts if part["metric"] in lines[0].split(",")]
+        return [kept, [gate["outcome"] for gate in done.json["gates"]]]
+
+    assert json.dumps(numbers(by_report)).replace(first, "") == json.dumps(numbers(by_file)).replace("baseline.csv", "")
+    assert numbers(by_file) == numbers(named)
+    compared = ragtrial(capsys, "compare", "latest", "--baseline", "baseline.csv", "--fail-if", worse)
+    assert (compared.code, "gate failed: ndcg@3 worse than baseline: latest:dense -0." in compared.err) == (1, True)
+
+
+def test_a_file_of_scores_shows_which_questions_have_changed(baseline: Experiment, capsys: Capture) -> None:
+    labels = json.loads(Path("prompt_queries.json").read_text(encoding="utf-8"))["queries"]
+    added = {"id": "new", "text": "question 3", "relevant_docs": [{"doc": "d3.txt"}]}
+    baseline.write_queries([*labels, added])
+    done = run(capsys, "--baseline", "baseline.csv")
+    assert (done.code, "1 of 13 queries is only in kitchen ('new')" in done.err) == (0, True), done.err
+    labels[3]["relevant_docs"].append({"doc": "d5.txt", "relevance": 2})
+    labels[4]["text"] = "another question 4"
+    labels[5]["relevant_docs"][0]["relevance"] = 1  # as before
+    baseline.write_queries(labels)
+    done = run(capsys, "--baseline", "baseline.csv")
+    assert done.code == 3
+    assert "(query 'q3' has other labels or rules of scoring, query 'q4' has another text)" in done.err
+    assert "`ragtrial export REPORT FILE --baseline`" in done.err
+    common = ragtrial(capsys, "compare", "latest", "--baseline", "baseline.csv", "--common", "--json").json
+    assert {part["n"] for part in common["comparisons"]} == {10}
+    stricter = run(capsys, "--baseline", "baseline.csv", "--set", "evaluators.relevance_threshold=2")
+    assert "12 queries have other labels in baseline.csv" in stricter.err
+    old, new = "baseline.csv", Path("new.csv")
+    ragtrial(capsys, "export", "latest", str(new), "--baseline")
+    new.write_text(new.read_text(encoding="utf-8").replace(",dense,", ",late,"), encoding="utf-8")
+    mixed = ragtrial(capsys, "compare", old, str(new))
+    assert (mixed.code, mixed.err.count("Its labels or its text changed in between.")) == (2, 12)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["run", "config.yaml", "--baseline", "gone.csv"], "a file of scores is written by `ragtrial export --baseline`."),
+    (["run", "config.yaml", "--baseline", "baseline.csv:late"], "and not 'late'; name one: baseline.csv:dense."),
+    (["run", "config.yaml", "--baseline", "two.csv"], "two.csv has the settings dense, late; name one: two.csv:dense."),
+    (["run", "config.yaml", "--baseline", "config.yaml"], "config.yaml: "),
+    (["run", "config.yaml", "--baseline", "baseline.csv", "--set", "evaluators.primary_metric=precision@3"],
+     "baseline.csv has no precision@3."),
+    (["export", "latest", "a.csv", "--metrics", "all"], "--metrics needs it."),
+    (["export", "latest", "a.csv", "--baseline", "--qrels"], "--baseline cannot be combined with --qrels and"),
+    (["export", "latest", "a.csv", "--baseline", "--metrics", "ndgc@3"], "ndgc@3"),
+    (["export", "latest", "a.csv", "--baseline", "--run", "late"], "has no setting 'late'"),
+])  # fmt: skip
+def test_a_wrong_baseline_file_is_refused_at_once(
+    baseline: Experiment, capsys: Capture, options: list[str], message: str
+) -> None:
+    text = Path("baseline.csv").read_text(encoding="utf-8")
+    others = text.partition("\n")[2].replace(",dense,", ",late,")
+    Path("two.csv").write_text(text + others, encoding="utf-8")
+    done = ragtrial(capsys, *options)
+    assert (done.code, message in done.err) == (2, True), done.err
+    assert not Path("a.csv").exists()
+
+
 def test_an_earlier_report_without_the_metric_is_refused_at_once(place: Path, capsys: Capture) -> None:
     experiment(place, dense=0)
     run(capsys)

@@ -148,6 +148,11 @@ def for_csv(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
+def from_csv(text: str) -> str:
+    """A text that ``for_csv`` wrote, as it was."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text, 1) else text
+
+
 def for_markdown(text: str) -> str:
     """``text`` on one line; characters of markup become character references, and nothing in it becomes a link.
 

@@ -7,6 +7,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TextIO, TypeVar
 
 from ragtrial import config as configs
@@ -22,6 +23,7 @@ from ragtrial.errors import Fault, GateError, InputError, ReportError, RunError,
 from ragtrial.pipeline import run as runs
 from ragtrial.report import model, schema
 from ragtrial.runs import streams
+from ragtrial.scoring.tables import reading
 from ragtrial.views import analysis, findings_files, report_tables
 
 T = TypeVar("T")
@@ -54,17 +56,19 @@ class GateOptions:
 class RunBaseline:
     """The setting that the settings of a run are compared with: one of the run, or one of an earlier ``report``.
 
-    ``name`` is its name in this comparison, ``setting`` its name in its report.
+    ``name`` is its name in this comparison, ``setting`` its name in its report, and ``source`` the report as commands
+    name it: its folder, or a file of scores.
     """
 
     name: str
     setting: str
     report: model.Report | None = None
+    source: str = ""
 
     @property
     def reference(self) -> str:
         """The baseline as commands name it."""
-        return self.setting if self.report is None else f"{self.report.folder}:{self.setting}"
+        return self.setting if self.report is None else f"{self.source}:{self.setting}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +219,8 @@ def checks_for_run(
     if checks and baseline and baseline.report:
         needed = dict.fromkeys([str(run.metrics.primary), *all_gates.compared_metrics(checks.gates)])
         missing = [metric for metric in needed if metric not in baseline.report.metrics]
-        faults += [Fault("--baseline", message=f"run {baseline.report.run_id} has no {metric}.") for metric in missing]
+        source = f"run {baseline.report.run_id}" if baseline.report.has_rankings else baseline.source
+        faults += [Fault("--baseline", message=f"{source} has no {metric}.") for metric in missing]
     if faults or checks is None:
         raise InputError(*faults)
     return replace(checks, baseline=baseline, config=file)
@@ -224,18 +229,38 @@ def checks_for_run(
 def _baseline(text: str, names: Iterable[str], config: configs.ExperimentConfig) -> RunBaseline:
     if text in names:
         return RunBaseline(text, text)
+    if (table := reading.table_of(text)) is not None:
+        return _baseline_of_table(*table)
     reference, colon, setting = text.rpartition(":")
     if not colon:
         near = did_you_mean(text, names)
-        message = f"there is no setting {text!r}.{near} There are: {listed(names)}; one of an earlier report is " \
-                  "REPORT:SETTING, like latest:dense."  # fmt: skip
+        message = (
+            f"there is no setting {text!r}.{near} There are: {listed(names)}; one of an earlier report is "
+            "REPORT:SETTING, like latest:dense; a file of scores is written by `ragtrial export --baseline`."
+        )
         raise GateError(Fault("--baseline", message=message))
     try:
         report = model.load_report(reference, config.output.directory)
         report.setting(setting)
     except ReportError as error:
         raise GateError(*(Fault("--baseline", message=str(fault)) for fault in error.faults)) from error
-    return RunBaseline(f"{report.run_id}:{setting}", setting, report)
+    return RunBaseline(f"{report.run_id}:{setting}", setting, report, str(report.folder))
+
+
+def _baseline_of_table(file: str, setting: str | None) -> RunBaseline:
+    """A setting of a file of scores, which needs no name if it is the only one. Raises GateError."""
+    faults: list[Fault] = []
+    tables = reading.TableReports.of([file], {}, faults)
+    if faults:
+        raise GateError(*faults)
+    report, _ = tables.find(file)
+    names = [own.name for own in report.settings]
+    chosen = setting or names[0]
+    if chosen not in names or (setting is None and len(names) > 1):
+        lacking = f" and not {setting!r}" if setting else ""
+        message = f"{file} has the settings {listed(names)}{lacking}; name one: {file}:{names[0]}."
+        raise GateError(Fault("--baseline", message=message))
+    return RunBaseline(f"{Path(file).name}:{chosen}", chosen, report, file)
 
 
 def _inputs(report: model.Report, baseline: RunBaseline | None) -> ComparisonInput:
@@ -245,9 +270,10 @@ def _inputs(report: model.Report, baseline: RunBaseline | None) -> ComparisonInp
         return comparison_input.input_of([report], metrics)
     earlier = baseline.report
     metrics = [name for name in metrics if name in earlier.metrics]
-    reference = f"{earlier.run_id}:{baseline.setting}"
+    source = earlier if earlier.has_rankings else baseline.source
+    reference = f"{earlier.run_id}:{baseline.setting}" if earlier.has_rankings else baseline.reference
     own = [f"{report.run_id}:{setting.name}" for setting in report.settings]
-    inputs = comparison_input.input_of([earlier, report], metrics, settings=[reference, *own], baseline=reference)
+    inputs = comparison_input.input_of([source, report], metrics, settings=[reference, *own], baseline=reference)
     first, *others = inputs.settings
     renamed = (replace(first, name=baseline.name), *(replace(other, name=other.part.name) for other in others))
     return replace(inputs, settings=renamed)

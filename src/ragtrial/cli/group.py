@@ -35,7 +35,7 @@ GROUPS = {
     }, "Other tools": {
     "score": "Score runs by qrels.",
     "rescore": "Score stored rankings by other labels or metrics.",
-    "export": "Write a run, or judgments, as trec_eval reads them.",
+    "export": "Write a run, or judgments, as trec_eval reads them; or a baseline to commit.",
     }, "Upkeep": {
     "cache": "Show, clean up and share cached results.",
     "schema": "Print the JSON Schema of a config, labels or reports.",

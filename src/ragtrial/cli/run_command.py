@@ -42,7 +42,9 @@ def command(
     no_latency: bool = option("Do not measure how long single queries take."),
     fail_fast: bool = option("Stop at the first setting that fails."),
     strict: bool = option("Treat warnings about labels and documents as errors."),
-    baseline: str | None = option("Compare with this SETTING of the run, or REPORT:SETTING of an earlier run.", "NAME"),
+    baseline: str | None = option(
+        "A SETTING of the run to compare with, a REPORT:SETTING, or a file of scores.", "NAME"
+    ),
     report: bool = option("Also write the HTML page: report.html, next to report.json."),
     gates: GateOptions,
 ) -> Answer:

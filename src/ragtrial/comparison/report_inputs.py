@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, cast
 
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.errors import ComparisonError, Fault, MetricError, ReportError, counted, did_you_mean, listed
 from ragtrial.evaluation.metrics import metric_called, parse_metric
 from ragtrial.records import Direction, ReportWarning, highest_grades
@@ -255,7 +256,7 @@ def common_queries(
         shared &= same
         faults += differing
     if faults and not ((common or only_added) and shared):
-        raise ComparisonError(*faults, _remedy(len(shared)))
+        raise ComparisonError(*faults, _remedy(entries, len(shared)))
     if faults:
         count = counted(len(shared), "query that is", "queries that are")
         message = f"compared over the {count} the same everywhere. Left out: {' '.join(faults)}"
@@ -357,9 +358,9 @@ def _known(name: str, entries: Sequence[ComparedReport]) -> str:
 def _rule_differences(first: ComparedReport, other: ComparedReport, names: Sequence[str]) -> Iterator[str]:
     """How the rules by which two reports were scored differ, as far as ``names`` depend on them."""
     names = names if first.report.unit == other.report.unit else ()
-    theirs = _rules(other, names)
+    theirs = _rules(other.report, names)
     unlike: dict[tuple[str, object, object], list[str]] = {}
-    for (rule, metric), value in _rules(first, names).items():
+    for (rule, metric), value in _rules(first.report, names).items():
         if value != theirs[rule, metric]:
             unlike.setdefault((rule, value, theirs[rule, metric]), []).append(metric)
     for (rule, one, two), metrics in unlike.items():
@@ -367,9 +368,9 @@ def _rule_differences(first: ComparedReport, other: ComparedReport, names: Seque
         yield f"other {rule}{about}: {one} in {first.name}, {two} in {other.name}."
 
 
-def _rules(entry: ComparedReport, names: Sequence[str]) -> dict[tuple[str, str], object]:
+def _rules(report: Report, names: Sequence[str]) -> dict[tuple[str, str], object]:
     """The rules by which a report was scored: (rule, metric) with its value."""
-    report, score = entry.report, entry.report.config.get("score")
+    score = report.config.get("score")
     scoring: Mapping[str, Any] = score if isinstance(score, Mapping) else {}
     rules: dict[tuple[str, str], object] = {("unit", ""): report.unit}
     if report.unit == "span":
@@ -401,7 +402,9 @@ def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: 
         if query.text and twin.text and query.text != twin.text:
             unlike[name] = "another text"
         elif not have_labels:
-            continue
+            prints = query_fingerprint(first.report, query), query_fingerprint(other.report, twin)
+            if how := _other_fingerprint(*prints):
+                unlike[name] = how
         elif docs := [doc for doc in {**labels, **others} if labels.get(doc) != others.get(doc)]:
             unlike[name] = f"other labels of {docs[0]!r}"
         elif orders and _order(query) != _order(twin):
@@ -417,6 +420,27 @@ def _query_differences(first: ComparedReport, other: ComparedReport, *, orders: 
         have = f"{counted(len(unlike), 'query has', 'queries have')} other labels"
         faults.append(f"{have} in {first.name} and {other.name} ({shown}).")
     return (ours.keys() & theirs.keys()) - unlike.keys(), faults
+
+
+def query_fingerprint(report: Report, query: QueryPart) -> str:
+    """Two hashes of 8 digits: of the rules of scoring and the labels, then of the text, if it is known.
+
+    Passages count with their lengths: they may move in documents that change. Empty for a table without fingerprints.
+    """
+    if not report.has_rankings:
+        return query.fingerprint or ""
+    rules = [[rule, value] for (rule, _), value in _rules(report, ()).items()]
+    labels = _labels(query, is_span=report.unit == "span", places=False)
+    scored_by = [rules, report.relevance_threshold, labels, _order(query)]
+    return "-".join(fingerprint(part)[:8] for part in (scored_by, query.text) if part)
+
+
+def _other_fingerprint(one: str, other: str) -> str:
+    """How the labels or texts behind two fingerprints differ; empty if they do not, or if it is not known."""
+    (labels, _, text), (others, _, twin) = one.partition("-"), other.partition("-")
+    if text and twin and text != twin:
+        return "another text"
+    return "other labels or rules of scoring" if labels and others and labels != others else ""
 
 
 def _labels(query: QueryPart, *, is_span: bool, places: bool) -> Mapping[str, object]:
@@ -435,8 +459,10 @@ def _order(query: QueryPart) -> list[str] | None:
     return list(dict.fromkeys(judgment.doc for judgment in query.relevant_docs)) if query.ordered else None
 
 
-def _remedy(shared: int) -> str:
+def _remedy(entries: Sequence[ComparedReport], shared: int) -> str:
     again = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing)"
+    if any(query.fingerprint for entry in entries for query in entry.report.queries):
+        again = "Write the scores again, from a run with these labels (`ragtrial export REPORT FILE --baseline`)"
     if not shared:
         return f"No query is the same in all of them. {again}."
     same = f"{counted(shared, 'query that is', 'queries that are')} the same"

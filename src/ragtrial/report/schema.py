@@ -69,6 +69,9 @@ class QueryPart(Part):
     cluster: str | None = Field(default=None, exclude_if=lambda cluster: cluster is None)
     """The queries of one cluster belong together; left out for a query that stands alone."""
 
+    fingerprint: str | None = Field(default=None, exclude_if=lambda fingerprint: fingerprint is None)
+    """In a table of scores: the fingerprint of its labels and text when it was scored. Not there otherwise."""
+
 
 class CoveredPart(Part):
     """How much of a label's passage the first hits have together."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ragtrial.comparison.number_text import signed, signed_interval
+from ragtrial.comparison.report_inputs import query_fingerprint
 from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import METRICS, metric_called, parse_metric
 from ragtrial.evaluation.metrics.spelling import spellings
@@ -255,3 +256,22 @@ def usual_metrics(report: Report) -> list[str]:
         names += [name for name in same[:1] if name not in names and metric_called(names[0]).name != usual]
     labelled = [name for name in names[1:] if name.startswith("judged@")]
     return [*[name for name in names if name not in labelled][: _MOST_METRICS - len(labelled)], *labelled]
+
+
+def baseline_columns(
+    report: Report, settings: Sequence[SettingPart], metrics: Sequence[str]
+) -> Mapping[str, Sequence[object]]:
+    """The scores of each question, for a file that is committed: a row for each setting and question, by question id.
+
+    Values are in full, so that verdicts are those of the report; None where a metric is not defined for a question. The
+    ``fingerprint`` shows later whether the labels or the text of the question have changed.
+    """
+    rows = sorted(range(len(report.queries)), key=lambda row: report.queries[row].id)
+    queries = [report.queries[row] for row in rows]
+    scores = [setting.per_query.evaluations for setting in settings]
+    return {
+        "query_id": [query.id for query in queries] * len(settings),
+        "setting": [setting.name for setting in settings for _ in queries],
+        "fingerprint": [query_fingerprint(report, query) for query in queries] * len(settings),
+        **{metric: [own[metric][row] for own in scores for row in rows] for metric in metrics},
+    }

@@ -5,7 +5,16 @@ import time
 
 import pytest
 
-from ragtrial.cache.untrusted import DEEPEST_JSON, for_csv, for_json, for_markdown, for_terminal, for_xml, load_json
+from ragtrial.cache.untrusted import (
+    DEEPEST_JSON,
+    for_csv,
+    for_json,
+    for_markdown,
+    for_terminal,
+    for_xml,
+    from_csv,
+    load_json,
+)
 
 REFUSED = {
     "arrays without an end": (b"[" * 100_000, "nested more than 100 deep"),
@@ -71,6 +80,7 @@ def test_text_for_a_terminal_steers_nothing(name: str) -> None:
 ])  # fmt: skip
 def test_a_cell_of_csv_is_no_formula(text: str, cell: str) -> None:
     assert for_csv(text) == cell
+    assert from_csv(cell) == text
 
 
 def test_markdown_xml_and_the_deepest_json_hold_what_they_can() -> None:

@@ -37,6 +37,7 @@ class Score:
     row: int = 0
     cluster: str | None = None
     error: str = ""
+    fingerprint: str | None = None
 
     @property
     def number(self) -> float | None:

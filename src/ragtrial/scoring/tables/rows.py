@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ragtrial.cache.untrusted import from_csv
 from ragtrial.dataset.foreign_files import Content
 from ragtrial.errors import MetricError, listed
 from ragtrial.evaluation.metrics import parse_metric
@@ -21,6 +22,7 @@ _ROLES = {
     "score": "score, value, metric_value, score_value",
     "cluster": "cluster, cluster_id, conversation, conversation_id",
     "error": "error, error_message, exception",
+    "fingerprint": "fingerprint",
 }
 """Usual names of the columns of each role. The first one in a table counts."""
 _REPEATS = {"repeat", "repetition", "epoch", "seed", "trial", "attempt", "replicate", "iteration", "run", "sample"}
@@ -143,6 +145,7 @@ def _without_values(
         yield row, Score(
             where, setting, "", None, id=name_of, text="" if are_ids else text, row=seen[series],
             cluster=cells.get("cluster") or None, error=cells.get("error", ""),
+            fingerprint=cells.get("fingerprint") or None,
         )  # fmt: skip
 
 
@@ -150,4 +153,4 @@ def _text(cell: object) -> str:
     """A cell as a text; a whole number that became a float is one again."""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
-    return "" if is_blank(cell) else str(cell).strip()
+    return "" if is_blank(cell) else from_csv(str(cell).strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -169,18 +169,20 @@ def _queries(tables: Sequence[ScoreTable], key: Key) -> list[schema.QueryPart]:
     for table in tables:
         for score in table.scores:
             first = queries.setdefault(_id(score, key), score)
-            for name in ("text", "cluster"):
+            for name in ("text", "cluster", "fingerprint"):
                 one, other = getattr(first, name), getattr(score, name)
                 if one and other and _one_line(one) != _one_line(other):
                     message = f"question {_id(score, key)!r} has the {name} {other!r}, and another one before: {one!r}."
-                    faults.append(Fault(table.file, message=message))
-            if not (first.text and first.cluster) and (score.text or score.cluster):
-                text, cluster = first.text or score.text, first.cluster or score.cluster
-                queries[_id(score, key)] = Score((), "", "", None, text=text, cluster=cluster)
+                    why = " Its labels or its text changed in between." if name == "fingerprint" else ""
+                    faults.append(Fault(table.file, message=message + why))
+                elif other and not one:
+                    first = queries[_id(score, key)] = replace(first, **{name: other})
     if faults:
         raise ReportError(*list(dict.fromkeys(faults))[:20])
     return [
-        schema.QueryPart(id=name, text=score.text, tags=[], relevant_docs=[], cluster=score.cluster)
+        schema.QueryPart(
+            id=name, text=score.text, tags=[], relevant_docs=[], cluster=score.cluster, fingerprint=score.fingerprint
+        )
         for name, score in queries.items()
     ]
 
