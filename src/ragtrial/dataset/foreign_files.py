@@ -22,7 +22,7 @@ from ragtrial.dataset.documents import json_rows
 from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.qrels_text import SEPARATOR_LINE
-from ragtrial.dataset.texts import decoded, is_western, read_bytes
+from ragtrial.dataset.texts import decoded, is_spreadsheet, is_western, read_bytes, spreadsheet_fault
 from ragtrial.errors import Fault, InputError, listed
 from ragtrial.options import FieldPath, dotted, shown, validate
 
@@ -30,7 +30,6 @@ M = TypeVar("M", bound=BaseModel)
 
 _LOOKED_AT = 20  # rows
 _DELIMITERS = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
-_SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 _CLEARED = re.compile(r"(?:[ \t,;]*(?:\r\n|\r|\n))*")
 """Rows that were cleared in a spreadsheet, above the header."""
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e", "\u1367")
@@ -42,21 +41,6 @@ _LONGEST_CELL = 2**31 - 1
 def key_of(name: object) -> str:
     """A name of a key or a column in small letters, with underscores between words."""
     return re.sub(r"[\s-]+", "_", str(name).strip().lower())
-
-
-def is_spreadsheet(name: str, content: bytes = b"") -> bool:
-    """True for a file of a spreadsheet program, by the end of its name or by what it packs."""
-    is_packed = content.startswith(b"PK\x03\x04") and (b"xl/" in content or b"opendocument.spreadsheet" in content)
-    return name.lower().endswith(_SPREADSHEETS) or is_packed
-
-
-def spreadsheet_fault(file: str, header: str) -> Fault:
-    """The fault of a spreadsheet, with the way out; ``header`` is an example of the first line."""
-    message = (
-        f"is a spreadsheet; save it as CSV, with a header such as {header}: in Excel by File > Save As > "
-        "CSV UTF-8, in Google Sheets by File > Download, in LibreOffice by File > Save As > Text CSV."
-    )
-    return Fault(file, message=message)
 
 
 def cell_value(cell: object) -> object:

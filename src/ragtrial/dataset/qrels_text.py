@@ -181,7 +181,7 @@ def graded_rows(text: str, file: str, faults: list[Fault], columns: Columns | No
             message = f"must be {wanted}; found {len(fields)} fields."
         else:
             query, document, written = (fields[place] for place in places)
-            grade = whole_number(written)
+            grade = whole_number(written.replace(",", ".") if sign == ";" else written)
             message = _fault(query, document, written, grade)
             if grade is None and number == first and written.isalpha():
                 message += " If this line is a header, name its columns query-id, corpus-id and score."

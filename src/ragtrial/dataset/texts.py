@@ -32,6 +32,7 @@ _LABELS = {
     "x-gbk": "gb18030", "x-x-big5": "big5hkscs", "big5": "big5hkscs",
 }  # fmt: skip
 """The encodings of declared charsets in browsers (WHATWG Encoding Standard, section 4.2), by their names in Python."""
+_SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
 _UNSEEN = re.compile(
     "[\0-\x08\x0b\x0e-\x1f\x7f\u00ad\u200e\u200f\u2060\ufeff\ufffe\uffff]"
@@ -185,6 +186,21 @@ def read_bytes(path: Path, error: type[InputError]) -> bytes:
     except (OSError, EOFError, ValueError, zlib.error) as failure:
         reason = getattr(failure, "strerror", None) or failure
         raise error(Fault(str(path), message=f"cannot be read: {reason}.")) from failure
+
+
+def is_spreadsheet(name: str, content: bytes = b"") -> bool:
+    """True for a file of a spreadsheet program, by the end of its name or by what it packs."""
+    is_packed = content.startswith(b"PK\x03\x04") and (b"xl/" in content or b"opendocument.spreadsheet" in content)
+    return name.lower().endswith(_SPREADSHEETS) or is_packed
+
+
+def spreadsheet_fault(file: str, header: str) -> Fault:
+    """The fault of a spreadsheet, with the way out; ``header`` is an example of the first line."""
+    message = (
+        f"is a spreadsheet; save it as CSV, with a header such as {header}: in Excel by File > Save As > "
+        "CSV UTF-8, in Google Sheets by File > Download, in LibreOffice by File > Save As > Text CSV."
+    )
+    return Fault(file, message=message)
 
 
 def near_names(path: Path) -> str:

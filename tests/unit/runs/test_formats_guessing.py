@@ -146,12 +146,16 @@ def test_what_is_not_there_or_a_folder_or_cut_is_refused(tmp_path: Path) -> None
     write_files(tmp_path, {"beir/qrels/test.tsv": "x", "beir/qrels/dev.tsv.gz": "x", "plain/file": "x"})
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"q1 Q0 d1 1 0.5 tag\n" * 100, mtime=0)[:-9])
     messages = {}
-    for name in ("absent.json", "beir", "plain", "cut.gz"):
+    for name in ("absent.json", "grades.XLSX", "beir", "plain", "cut.gz"):
         with pytest.raises(InputError) as caught:
             guess(tmp_path / name, "qrels")
         messages[name] = told(caught, tmp_path)
     assert messages == {
         "absent.json": ["absent.json: there is no such file, nor a report of that id."],
+        "grades.XLSX": [
+            "grades.XLSX: is a spreadsheet; save it as CSV, with a header such as query,document,grade: in Excel by File "
+            "> Save As > CSV UTF-8, in Google Sheets by File > Download, in LibreOffice by File > Save As > Text CSV."
+        ],
         "beir": [
             "beir: is a folder, and not one of a report (no report.json). Name one of its files: "
             "qrels/dev.tsv.gz, qrels/test.tsv."

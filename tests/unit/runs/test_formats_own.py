@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from corpora import write_files, write_rows
@@ -101,6 +103,37 @@ QRELS_WITH_HEADERS = {
 def test_qrels_are_read_by_the_header_of_any_tool(tmp_path: Path, tool: str) -> None:
     write_files(tmp_path, {"a.csv": QRELS_WITH_HEADERS[tool]})
     assert qrels_rows(read_qrels(tmp_path / "a.csv")) == {"q1": {"d1": 2}, "q2": {"d2": 0}}
+
+
+GRADED = {
+    "BEIR": "query-id\tcorpus-id\tscore\nq1\td1\t{}\n",
+    "three columns": "q1 d1 {}\n",
+    "TREC": "q1 0 d1 {}\n",
+    "CSV of pandas": ",qid,docno,label\n0,q1,d1,{}\n",
+    "a spreadsheet in German": "Query ID;Document ID;Relevance\nq1;d1;{}\n",
+    "JSON of dicts": '{{"q1": {{"d1": {}}}}}',
+    "JSON lines": '{{"query_id": "q1", "doc_id": "d1", "relevance": {}}}\n',
+    "labels": '{{"queries": [{{"id": "q1", "text": "?", "relevant_docs": [{{"doc": "d1", "relevance": {}}}]}}]}}',
+    "Parquet": "",
+}
+
+
+@pytest.mark.parametrize("form", GRADED)
+def test_a_grade_of_1_0_is_1_and_one_of_0_5_is_an_error_in_every_form(tmp_path: Path, form: str) -> None:
+    def grade_of(written: str) -> Any:
+        path = tmp_path / f"{written}.{'parquet' if form == 'Parquet' else 'txt'}"
+        if form == "Parquet":
+            pa.parquet.write_table(pa.table({"qid": ["q1"], "docid": ["d1"], "score": [float(written)]}), path)
+        else:
+            path.write_text(GRADED[form].format(written.replace(".", ",") if "German" in form else written))
+        return qrels_rows(read_qrels(path))
+
+    assert grade_of("2.0") == {"q1": {"d1": 2}}
+    assert grade_of("-1.00") == {"q1": {"d1": -1}}
+    with pytest.raises(
+        LabelsError, match=r"0[.,]5'? must be a whole number|0\.5; it must be a whole number|no grade: '0\.5'"
+    ):
+        grade_of("0.5")
 
 
 def test_every_bad_row_of_qrels_is_told_with_its_line(tmp_path: Path) -> None:

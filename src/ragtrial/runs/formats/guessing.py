@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from ragtrial.dataset.faults import shown
 from ragtrial.dataset.qrels_text import KIND_NAMES, SEPARATOR_LINE, Kind, fields_of, header_sign, whole_number
+from ragtrial.dataset.texts import is_spreadsheet, spreadsheet_fault
 from ragtrial.errors import Fault, InputError, LabelsError, RunFileError
 from ragtrial.runs.streams import HEAD, Source, head_of, is_standard_input, name_of, release
 
@@ -87,6 +88,8 @@ def _by_name(path: Path, error: type[InputError]) -> Form | None:
         qrels = sorted(file.name for file in (path / "qrels").glob("*.tsv*"))
         inside = f" Name one of its files: qrels/{', qrels/'.join(qrels)}." if qrels else ""
         raise error(Fault(str(path), message=f"is a folder, and not one of a report (no report.json).{inside}"))
+    if is_spreadsheet(path.name):
+        raise error(spreadsheet_fault(str(path), f"query,document,{'grade' if error is LabelsError else 'score'}"))
     if path.name in _LABELS:
         return "labels"
     if not path.exists() and _RUN_ID.match(path.name) and not path.suffix:
