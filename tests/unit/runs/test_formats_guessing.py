@@ -153,8 +153,9 @@ def test_what_is_not_there_or_a_folder_or_cut_is_refused(tmp_path: Path) -> None
     assert messages == {
         "absent.json": ["absent.json: there is no such file, nor a report of that id."],
         "grades.XLSX": [
-            "grades.XLSX: is a spreadsheet; save it as CSV, with a header such as query,document,grade: in Excel by File "
-            "> Save As > CSV UTF-8, in Google Sheets by File > Download, in LibreOffice by File > Save As > Text CSV."
+            "grades.XLSX: is a spreadsheet; save it as CSV, with a header such as query,document,grade: in Excel by "
+            "File > Save As > CSV UTF-8, in Google Sheets by File > Download, in LibreOffice by File > Save As > "
+            "Text CSV."
         ],
         "beir": [
             "beir: is a folder, and not one of a report (no report.json). Name one of its files: "
