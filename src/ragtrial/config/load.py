@@ -46,7 +46,7 @@ def load_config(config: AnyConfig, overrides: Sequence[str] = ()) -> ExperimentC
         content, file, text = _on_bases(_of_mapping(config), Path.cwd(), (), {}), None, None
     else:
         content, file = _read(Path(config), (), {}), str(Path(config))
-        text = Path(file).read_text(encoding="utf-8-sig")
+        text = read_text(Path(file), ConfigError)
     content = _with_overrides(content, overrides, dropped).without("extends")
     _refuse_swept(overrides, content.value)
     loaded = ExperimentConfig.of(content, file, text, dropped)

@@ -413,3 +413,14 @@ def test_faults_of_a_dict_are_named_without_a_line() -> None:
     with pytest.raises(ConfigError) as caught:
         load_config({"extends": "config.yaml", "seed": "one"})
     assert str(caught.value) == "seed is 'one'; it must be a whole number."
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
+def test_a_config_and_its_base_are_read_as_their_byte_order_mark_says(encoding: str, tmp_path: Path) -> None:
+    """The Notepad and the shell of Windows write such files."""
+    text = ("\ufeff" if encoding.endswith("be") else "") + CONFIG + "# café, 猫\n"
+    (tmp_path / "base.yaml").write_bytes(text.encode(encoding))
+    (tmp_path / "config.yaml").write_bytes("extends: base.yaml\n".encode("utf-16"))
+    config = load_config(tmp_path / "base.yaml")
+    assert (config.experiment, config.text) == ("small", CONFIG + "# café, 猫\n")
+    assert load_config(tmp_path / "config.yaml").experiment == "small"
