@@ -26,7 +26,7 @@ PAGES = 50
 REASONS = {
     "": "ragtrial did not run: its installation, the config, the labels or the documents have a fault.",
     "2": "Nothing was run: the config, the labels or the options have a fault.",
-    "3": "The run broke off; finished stages are kept, and the next run continues from them.",
+    "3": "The run failed, or it cannot be compared with the baseline.",
 }
 
 
@@ -87,7 +87,8 @@ def result(environment: Mapping[str, str], event: Mapping[str, Any]) -> str:
     if folder and path.exists():
         text = path.read_text(encoding="utf-8")
     else:
-        name, reason = plain(environment["NAME"]), REASONS.get(environment.get("CODE", ""), REASONS["3"])
+        name, code = plain(environment["NAME"]), environment.get("CODE", "")
+        reason = REASONS.get(code, f"The run ended with exit code {code}.")
         text = f"### <code>{name}</code>: no result\n\n{reason} The log has details.\n"
     commit = (event.get("pull_request") or {}).get("head", {}).get("sha") or environment["GITHUB_SHA"]
     run = "{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}".format_map(environment)

@@ -104,6 +104,13 @@ def test_what_is_installed(tmp_path: Path, given: dict[str, str], words: list[st
     assert not list(tmp_path.rglob("no"))
 
 
+def test_an_experiment_that_cannot_be_planned_has_no_fingerprint(tmp_path: Path) -> None:
+    """As before its model is downloaded; the run asks once more."""
+    job = Job(tmp_path, tmp_path / "temp", {})
+    job.steps([{"run": 'python "$GITHUB_ACTION_PATH/action/plan.py" gone.yaml'}], {})
+    assert (job.code, job.log) == (0, "fingerprint=\nworkspace=~/.cache/ragtrial\n")
+
+
 def test_the_comment_of_the_user_of_a_token_is_found_on_any_page(comments: Comments) -> None:
     pull = PUBLISH["PullRequest"](comments.address, "secret-token", "owner/app", 7)
     for _ in range(150):
