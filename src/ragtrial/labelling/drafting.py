@@ -74,6 +74,14 @@ _UNANSWERABLE = (
 )
 _NONE = re.compile(r"\W*none\W*", re.IGNORECASE)
 _SIGNS = "*_#> \t"
+_ITEM = re.compile(r"(?:[-\u2022]|\d{1,2}[.)])\s+")
+_NAMES = {
+    "question": re.compile("q|question|frage|pregunta|pergunta|domanda|vraag|pytanie|вопрос|问题|問題|質問|질문|سؤال"),
+    "answer": re.compile(
+        "a|answer|antwort|réponse|respuesta|resposta|risposta|antwoord|odpowiedź|ответ|答案|回答|答え|답변|답|الجواب"
+    ),
+}
+"""The names of the two lines, also as models translate them for passages in other languages."""
 MOST_QUESTION = 500
 """The most characters of a question."""
 
@@ -97,13 +105,13 @@ def draft_in(reply: str, task: DraftTask) -> tuple[str, str | None] | None:
     """
     parts: dict[str, str] = {}
     for line in reply.split("\n"):
-        start = line.lstrip(_SIGNS)
-        name, colon, _ = folded(start).partition(":")
-        rest = start[len(name) + 1 :]
-        name = name.strip(_SIGNS).casefold()
+        start = _ITEM.sub("", line.lstrip(_SIGNS), count=1).lstrip(_SIGNS)
+        written, colon, _ = folded(start).partition(":")
+        rest, written = start[len(written) + 1 :], written.strip(_SIGNS).casefold()
+        name = next((name for name, names in _NAMES.items() if names.fullmatch(written)), "")
         if colon and name == "question":
             parts = {name: rest}
-        elif colon and name == "answer":
+        elif colon and name:
             parts[name] = rest
         elif "answer" in parts:
             parts["answer"] += f"\n{line}"
