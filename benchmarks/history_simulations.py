@@ -26,8 +26,8 @@ from scipy.special import stdtrit
 
 from ragtrial.comparison.comparison_input import Pair, PairedScores
 from ragtrial.comparison.history import Outcome, Steps
-from ragtrial.comparison.statistics.clusters import Places
 from ragtrial.comparison.statistics.samples import Procedure, Sample
+from ragtrial.evaluation.clusters import Places
 from ragtrial.evaluation.grading import Scores
 
 RUNS = 60

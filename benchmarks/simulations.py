@@ -1,8 +1,8 @@
 """How often the verdicts are wrong: simulated experiments, whose truth is known, inferred as real ones are.
 
     python benchmarks/simulations.py [--experiments 10000] [--flips 2000] [--contrast 1000] [--jobs 2]
-                                     [--only one,family,power,sets,made,clusters,judge,separation,history]
-                                     [--report PATH ...] [--cells REGEX] [--json PATH]
+                                     [--only one,family,power,sets,made,clusters,documents,judge,separation,history]
+                                     [--report PATH ...] [--cells REGEX] [--again SHARE] [--json PATH]
 
 (It is not called statistics.py: beside the other benchmarks it would be in for Python's own module of that name.)
 
@@ -21,18 +21,14 @@ with weights in proportion to exp(a weighted sum of the differences), so that sh
 `made` are differences with correlation 0.7, a share of zeros, and gamma-distributed values less their mean elsewhere;
 their skewness is the one that is named (`2, 90%`: skewness 2, 90% zeros). Their true mean is 0.
 
-`clusters` are questions in clusters of 2, 5, 8 or uneven size (`20 x 5, 0.3`: a family of 20, clusters of 5,
-correlation 0.3 within them; n is their number). Differences of settings have the correlation 0.7; `sparse` ones are 70%
-zeros, with skewness 2. Their true mean is 0. `width` is there the mean width over that of intervals that take questions
-as independent and over the ratio of the quantiles of t, with a degree of freedom for each cluster or each question.
-
 Each batch of 100 experiments shares its draws, as the metrics of one experiment do, and each batch has its own: so
 ``infer`` itself is what is simulated, called with 100 families. With fewer draws than its 10,000 its critical values
 vary more, which costs a little power and no errors. `tested` is the share of comparisons with enough differences to be
 tested; `covered` is over experiments in which any comparison is. `width` is the mean width of intervals
 over that of sign flips alone. Beside max-t stand, with fewer experiments, paired t with Holm's correction and the BCa
-bootstrap. OPENBLAS_NUM_THREADS=1 keeps jobs apart. The tables `judge`, `separation` and `history` are
-explained in judge_simulations.py, separation_simulations.py and history_simulations.py.
+bootstrap. OPENBLAS_NUM_THREADS=1 keeps jobs apart. With `--again 0.045`, cells of which more experiments have a wrong
+claim are run again with five times as many. The tables `clusters`, `documents`, `judge`, `separation` and `history` are
+explained in cluster_simulations.py, judge_simulations.py, separation_simulations.py and history_simulations.py.
 """
 
 from __future__ import annotations
@@ -48,22 +44,23 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from zlib import crc32
 
+import cluster_simulations
 import history_simulations
 import judge_simulations
 import numpy as np
 import separation_simulations
 from scipy.optimize import minimize
-from scipy.special import gammaincinv, ndtr
 
 from ragtrial.comparison.comparison_input import input_of
-from ragtrial.comparison.statistics.clusters import Places
 from ragtrial.comparison.statistics.estimates import detectable_difference, level_of, queries_for
 from ragtrial.comparison.statistics.flips import flipped
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Inference, Procedure, Sample
+from ragtrial.evaluation.clusters import Places
 from ragtrial.evaluation.grading import Scores
 
 BATCH = 100
@@ -74,9 +71,9 @@ CONTRAST_SIZE = 60
 PILOT = 60
 """The questions from which the advice names how many are needed."""
 SET_SIZES = (30, 60, 150, 300)
+DOCUMENTS = (20, 60, 120, 240)
 MADE = ((1, 70), (2, 70), (2, 90), (3, 90), (3, 95), (4, 95))
 DENSE = ((1, 0), (2, 0))
-CLUSTERS = (10, 20, 60, 200)
 LEAST_EFFECTIVE = 0.3
 """Of the queries: with weights that rest on fewer, differences are not what they were."""
 STRONG = 1.0
@@ -198,39 +195,16 @@ def made_of(rng: np.random.Generator, cell: Cell) -> Scores:
     skewness, zeros = (float(number.strip("%")) for number in cell.shape.split(", "))
     count = 1 if cell.structure == "one" else int(cell.structure.split()[1])
     own, common = rng.standard_normal((2, count, cell.queries)), rng.standard_normal((2, 1, cell.queries))
-    return gamma_of(np.sqrt(0.7) * common + np.sqrt(0.3) * own, skewness, 1 - zeros / 100)
-
-
-def gamma_of(normals: Scores, skewness: float, kept: float) -> Scores:
-    """Gamma-distributed values less their mean from two arrays of normal values; a share ``kept`` of them is not 0."""
-    which, how = ndtr(normals)
-    alpha = 4 / (skewness**2 * kept)
-    return np.where(which < kept, gammaincinv(alpha, how) - alpha, 0.0)
-
-
-def clusters_in(cell: Cell) -> Places:
-    """The cluster of each question, the same in all experiments of a cell."""
-    size = cell.structure.split(" x ")[1].split(",")[0]
-    uneven = np.ceil(np.random.default_rng(cell.queries).lognormal(0.9, 0.9, cell.queries)).astype(np.int64)
-    return np.repeat(np.arange(cell.queries), uneven if size == "uneven" else int(size))
-
-
-def clustered(rng: np.random.Generator, cell: Cell) -> Family:
-    """Differences with the correlation within clusters that the structure names, and 0.7 between settings."""
-    count, within, clusters = int(cell.structure.split()[0]), float(cell.structure.split()[-1]), clusters_in(cell)
-
-    def normal(size: int) -> Scores:
-        own, common = rng.standard_normal((2, count, size)), rng.standard_normal((2, 1, size))
-        return np.asarray(np.sqrt(0.7) * common + np.sqrt(0.3) * own)
-
-    values = np.sqrt(within) * normal(cell.queries)[:, :, clusters] + np.sqrt(1 - within) * normal(len(clusters))
-    return Family(values[0] if cell.shape == "normal" else gamma_of(values, 2.0, 0.3), None, clusters)
+    normals = np.sqrt(0.7) * common + np.sqrt(0.3) * own
+    return cluster_simulations.gamma_of(normals, skewness, 1 - zeros / 100)
 
 
 def family_of(rng: np.random.Generator, cell: Cell) -> Family:
     """One experiment: each setting against the baseline, or the pairs of 7, or one comparison."""
     if cell.table == "clusters":
-        return clustered(rng, cell)
+        return cluster_simulations.clustered(rng, cell.shape, cell.structure, cell.queries)
+    if cell.table == "documents":
+        return cluster_simulations.drawn_clusters(rng, cell.report, pairs_of(cell.structure), cell.queries)
     if cell.table == "sets":
         known, weights = real_scores(cell.report), tilt(cell.report, cell.structure) if cell.null else None
         return Family(known[:, rng.choice(known.shape[1], cell.queries, p=weights)], pairs_of(cell.structure))
@@ -272,6 +246,10 @@ def true_differences(cell: Cell) -> Scores:
     if cell.table == "sets":
         family = Family(real_scores(cell.report), pairs_of(cell.structure))
         return np.zeros(len(family)) if cell.null else family.differences().mean(axis=1)
+    if cell.table == "documents":
+        values, questions = cluster_simulations.reported(cell.report)
+        family = Family(values[:, np.concatenate(questions)], pairs_of(cell.structure))
+        return np.asarray(family.differences().mean(axis=1))
     if cell.table in ("made", "clusters"):
         return np.zeros(len(family_of(np.random.default_rng(0), cell)))
     family = family_of(np.random.default_rng(0), replace(cell, queries=1))
@@ -376,23 +354,6 @@ def width_of(families: Sequence[Family], inferences: Sequence[Inference], flips:
     ]
 
 
-def width_of_clusters(families: Sequence[Family], inferences: Sequence[Inference], procedure: Procedure) -> list[float]:
-    """For each family that is tested, the width of its intervals over those of independent questions, by t."""
-    from scipy.special import stdtrit
-
-    level = procedure.level / 2 / len(families[0])
-    widths = []
-    for one, alone in zip(
-        inferences, infer([replace(family, clusters=None) for family in families], procedure), strict=True
-    ):
-        quantiles = stdtrit(one.n - 1, 1 - level) / stdtrit(alone.n - 1, 1 - level)
-        both = ~np.isnan(one.low) & ~np.isnan(alone.low)
-        if both.any():
-            wide, narrow = (one.high - one.low)[both], ((alone.high - alone.low) * quantiles)[both]
-            widths.append(float(wide.mean() / narrow.mean()))
-    return widths
-
-
 def simulate(cell: Cell) -> Row:
     """Both errors, and the power, of one cell."""
     start = time.process_time()
@@ -400,8 +361,8 @@ def simulate(cell: Cell) -> Row:
     wrong = covered = tested = found = given = 0.0
     widths: list[float] = []
     for families, inferences in batches(cell):
-        if cell.table == "clusters" and len(widths) < BATCH:
-            widths += width_of_clusters(families, inferences, Procedure(flips=cell.flips))
+        if cell.table in ("clusters", "documents") and len(widths) < BATCH:
+            widths += cluster_simulations.widths(families, inferences, Procedure(flips=cell.flips))
         elif cell.procedure == "max-t" and len(widths) < BATCH:
             widths += width_of(families, inferences, cell.flips)
         for one in inferences:
@@ -494,18 +455,26 @@ def made_cells(options: argparse.Namespace) -> Iterator[Cell]:
 
 
 def cluster_cells(options: argparse.Namespace) -> Iterator[Cell]:
-    for shape in ("normal", "sparse"):
-        for family in (1, 20):
-            for size in ("2", "5", "8", "uneven"):
-                for within in (0.0, 0.1, 0.3, 0.5):
-                    for count in CLUSTERS:
-                        yield Cell("clusters", shape, f"{family} x {size}, {within}", count,
-                                   experiments=options.experiments, flips=options.flips)  # fmt: skip
+    shapes, families, clusters = ("normal", "sparse", "dense"), (1, 20), cluster_simulations
+    for shape, family, size, within in product(shapes, families, clusters.SIZES, clusters.CORRELATIONS):
+        for count in clusters.COUNTS:
+            yield Cell("clusters", shape, f"{family} x {size}, {within}", count, experiments=options.experiments,
+                       flips=options.flips)  # fmt: skip
+
+
+def document_cells(options: argparse.Namespace) -> Iterator[Cell]:
+    for report in map(str, options.report):
+        values, questions = cluster_simulations.reported(report)
+        print(f"{report}: {values.shape[1]} queries, {len(questions)} clusters, largest {max(map(len, questions))}")
+        for structure in ("star 1", "star 5"):
+            for count in DOCUMENTS:
+                yield Cell("documents", "real", structure, count, experiments=options.experiments,
+                           flips=options.flips, report=report)  # fmt: skip
 
 
 ALONE = {"judge": judge_simulations.run, "separation": separation_simulations.run, "history": history_simulations.run}
 TABLES = {"one": one_cells, "family": family_cells, "power": power_cells, "sets": set_cells, "made": made_cells,
-          "clusters": cluster_cells}  # fmt: skip
+          "clusters": cluster_cells, "documents": document_cells}  # fmt: skip
 
 
 def name_of(cell: Cell) -> str:
@@ -542,7 +511,10 @@ def main() -> None:
     for name, default in (("experiments", 10_000), ("flips", 2_000), ("contrast", 1_000), ("jobs", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--only", default="one,family,power", help="tables, separated by commas")
-    parser.add_argument("--report", type=Path, nargs="+", help="reports of 21 settings, for the table sets")
+    parser.add_argument(
+        "--report", type=Path, nargs="+", help="reports, for the tables sets (21 settings) and documents"
+    )
+    parser.add_argument("--again", type=float, default=1.0, help="share of experiments with a wrong claim")
     parser.add_argument("--cells", default="", help="which cells: a regular expression, searched in their lines")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--check", action="store_true", help="infer every run of a history")
@@ -550,8 +522,8 @@ def main() -> None:
     for name in ALONE:
         if name in options.only and options.only != name:
             parser.error(f"the table {name} is one by itself: --only {name}.")
-    if "sets" in options.only.split(",") and not options.report:
-        parser.error("the table sets is of reports; name them with --report.")
+    if {"sets", "documents"} & set(options.only.split(",")) and not options.report:
+        parser.error("the tables sets and documents are of reports; name them with --report.")
     print(f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {platform.machine()}, {os.cpu_count()} cores, Python", end=" ")
     print(f"{platform.python_version()}, NumPy {np.__version__}; {options.flips:,} flips")
     if options.only in ALONE:
@@ -566,6 +538,11 @@ def main() -> None:
         for row in pool.map(simulate, cells):
             print(printed(row), flush=True)
             rows.append(row)
+        doubtful = {row.cell: index for index, row in enumerate(rows) if row.wrong > options.again}
+        more = (replace(cell, experiments=5 * cell.experiments) for cell in doubtful)
+        for index, row in zip(doubtful.values(), pool.map(simulate, more), strict=True):
+            print(printed(row), flush=True)
+            rows[index] = row
     print(f"{len(rows)} cells in {time.perf_counter() - start:,.0f} s\n")
     print(markdown(rows))
     if options.json:

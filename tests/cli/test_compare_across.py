@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ragtrial.report.model import load_report, write_folder
 from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded
 
 TEXT = CONFIG.replace("  dense: {kind: dense, top_k: 3}", "  bm25: {kind: bm25}\n  long: {kind: bm25, b: 0.0}\n  LAST")
@@ -63,12 +64,16 @@ def test_the_verdict_is_given_for_each_data_set_and_together(capsys: Capture, re
 
 def test_what_cannot_be_compared_across_is_refused(folder: Path, capsys: Capture, reports: list[str]) -> None:
     again = str(shutil.copytree(reports[0], folder / "again"))
+    report = load_report(reports[0])
+    relabelled = report.dataset.model_copy(update={"labels_fingerprint": "others"})
+    write_folder(report.model_copy(update={"dataset": relabelled}), folder / "other", {}, [], {})
     for arguments, message in (
         ((*reports, "--baseline", "dense"), "no setting 'dense' in one. All have: bm25, long."),
         ((*reports, "--queries"), "--across cannot be combined with --queries; remove one of them."),
         ((*reports, "--fail-if", "ndcg@10 < 1"), "--across cannot be combined with gates; remove one of them."),
         ((reports[0],), "--across compares data sets; name two or more reports."),
-        ((reports[0], again), "are runs of the same documents and labels; --across compares data sets."),
+        ((reports[0], again), "are runs of the same documents and labels; --across compares data sets, and takes "),
+        ((reports[0], str(folder / "other")), f"documents and share {len(report.queries)} questions; --across"),
     ):
         made = ragtrial(capsys, "compare", *arguments, "--across")
         assert made.code == 2

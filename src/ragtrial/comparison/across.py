@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,9 @@ from ragtrial.comparison.conclusion import WORSE
 from ragtrial.comparison.evidence import verdict_of_claim
 from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.report_inputs import ComparedReport, read_entries
-from ragtrial.comparison.statistics.clusters import linearised
 from ragtrial.comparison.statistics.estimates import combined_effect, finite
 from ragtrial.errors import ComparisonError, counted, did_you_mean, listed
+from ragtrial.evaluation.clusters import linearised
 from ragtrial.report.schema import Part
 
 FEW = 5
@@ -149,14 +150,18 @@ def _common(
 
 
 def _check_data_sets(entries: Sequence[ComparedReport]) -> None:
-    """Raise ComparisonError if two reports have the same documents and labels."""
-    known: dict[tuple[str, str], str] = {}
-    for entry in entries:
-        documents, labels = entry.report.dataset.documents_fingerprint, entry.report.dataset.labels_fingerprint
-        if documents and labels and (twin := known.setdefault((documents, labels), entry.name)) != entry.name:
+    """Raise ComparisonError if two reports have the same documents, and labels or questions in common."""
+    for (first, own), (second, other) in combinations([(entry.name, entry.report) for entry in entries], 2):
+        documents, labels = own.dataset.documents_fingerprint, own.dataset.labels_fingerprint
+        if not documents or documents != other.dataset.documents_fingerprint:
+            continue
+        questions = set.intersection(*({query.text or query.id for query in run.queries} for run in (own, other)))
+        shared = f"and share {counted(len(questions), 'question')}" if questions else ""
+        shared = "and labels" if labels and labels == other.dataset.labels_fingerprint else shared
+        if shared:
             raise ComparisonError(
-                f"{twin} and {entry.name} are runs of the same documents and labels; --across compares data sets. "
-                "Compare them without it."
+                f"{first} and {second} are runs of the same documents {shared}; --across compares data sets, and takes "
+                "them as independent. Compare the two without it."
             )
 
 

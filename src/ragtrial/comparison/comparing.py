@@ -21,13 +21,13 @@ from ragtrial.comparison.judged_rankings import depend_on_unjudged
 from ragtrial.comparison.number_text import percent
 from ragtrial.comparison.report_inputs import Reference
 from ragtrial.comparison.selection import SelectionPart, select_winner
-from ragtrial.comparison.statistics.clusters import LEAST_CLUSTERS, clusters_of
 from ragtrial.comparison.statistics.estimates import finite, mean_of
 from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import TwoPhaseInference, infer, infer_two_phase
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference, Procedure, Sample
 from ragtrial.dataset.resolution import drafted_share
 from ragtrial.errors import ComparisonError, counted
+from ragtrial.evaluation.clusters import LEAST_CLUSTERS, clusters_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import metric_called
 from ragtrial.records import ReportWarning

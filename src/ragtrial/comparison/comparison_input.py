@@ -20,9 +20,9 @@ from ragtrial.comparison.report_inputs import (
     common_queries,
     read_entries,
 )
-from ragtrial.comparison.statistics.clusters import Places, clusters_of
 from ragtrial.comparison.statistics.samples import Family
 from ragtrial.errors import ComparisonError, did_you_mean, listed
+from ragtrial.evaluation.clusters import Places, clusters_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.records import Direction, ReportWarning
 from ragtrial.report.model import Report

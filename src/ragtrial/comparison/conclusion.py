@@ -279,7 +279,8 @@ class _Conclusion:
     def difference(self, part: ComparisonPart) -> str:
         """`` (+0.049, 95% CI -0.023 to +0.122)``; nothing where they are equal.
 
-        It is the top setting less the other one; with a baseline, the setting less the baseline.
+        It is the top setting less the other one; with a baseline, the setting less the baseline. Without an interval
+        because of clusters: `` (+0.049; 37 questions differ, but 3 of 5 clusters, fewer than 10)``.
         """
         if part.difference is None or not part.wins + part.losses:
             return ""
@@ -288,6 +289,9 @@ class _Conclusion:
         if part.ci is not None:
             low, high = (signed(end, self.scored) for end in sorted(sign * end for end in part.ci))
             interval = f", {percent(self.procedure.confidence)} CI {low} to {high}"
+        elif part.clusters is not None and part.differing < LEAST_DIFFERENCES <= part.wins + part.losses:
+            few = f"{part.differing:,} of {counted(part.clusters, 'cluster')}, fewer than {LEAST_DIFFERENCES}"
+            interval = f"; {part.wins + part.losses:,} questions differ, but {few}"
         return f" ({signed(sign * part.difference, self.scored)}{interval})"
 
     def changed(self, name: str) -> str:
@@ -378,7 +382,8 @@ class _Conclusion:
             if is_thin:
                 differing = f"{part.differing:,} of {part.n:,}" if part.clusters is None else part.differing_text
                 why = f"{pair} differ on {differing}, and a comparison needs {LEAST_DIFFERENCES}"
-            return self._label(f"label about {counted(more, 'more question')} ({why})", more)
+            where = "" if part.clusters is None else " in other clusters"
+            return self._label(f"label about {counted(more, 'more question')}{where} ({why})", more)
         action = f"look at the questions on which {pair} differ"
         action += "" if is_thin or is_rerun else "; too many questions would be needed to settle them"
         return NextStepPart(action=action, command=self.look)

@@ -10,7 +10,6 @@ import numpy as np
 
 from ragtrial.comparison.comparison_parts import Caution, ComparisonPart, Verdict
 from ragtrial.comparison.number_text import rounded
-from ragtrial.comparison.statistics.clusters import LEAST_CLUSTERS, Places
 from ragtrial.comparison.statistics.estimates import (
     detectable_difference,
     finite,
@@ -20,6 +19,7 @@ from ragtrial.comparison.statistics.estimates import (
 )
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference, queries_for_skewness
 from ragtrial.errors import counted, listed
+from ragtrial.evaluation.clusters import LEAST_CLUSTERS, Places
 from ragtrial.records import ReportWarning
 
 MOST_LABELLED = 300
@@ -192,11 +192,14 @@ def cautions_of(
                 "questions about other documents; or leave the key out, and name clusters yourself (`cluster` of a "
                 "query in the labels)."
             )
-        yield ReportWarning.of_verdict(
-            "few-clusters",
-            f"the questions are in {counted(clusters, 'cluster')}, too few to know how much clusters vary: intervals "
-            f"are wide, and only {LEAST_DIFFERENCES} or more that differ have one. {advice}",
-        )
+        so_what = f"and an interval takes {LEAST_DIFFERENCES} that differ"
+        if clusters >= LEAST_DIFFERENCES:
+            so_what = (
+                "too few to know how much clusters vary: intervals are wide, and a comparison in which fewer than "
+                f"{LEAST_DIFFERENCES} clusters differ has none"
+            )
+        message = f"the questions are in {counted(clusters, 'cluster')}, {so_what}. {advice}"
+        yield ReportWarning.of_verdict("few-clusters", message)
     queries = max((part.units for part in parts), default=0)
     if baseline is None and len(parts) >= MANY_PAIRS and queries <= FEW_QUERIES:
         settings = len({name for part in parts for name in (part.baseline, part.setting)})

@@ -22,11 +22,11 @@ from ragtrial.comparison.comparison_input import ComparisonInput, Pair, PairedSc
 from ragtrial.comparison.judged_rankings import depend_on_unjudged
 from ragtrial.comparison.number_text import percent, signed
 from ragtrial.comparison.report_inputs import why_incomparable
-from ragtrial.comparison.statistics.clusters import Places
 from ragtrial.comparison.statistics.estimates import finite
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Procedure, Sample
 from ragtrial.errors import ComparisonError, DamagedReportError, ReportError, counted, listed
+from ragtrial.evaluation.clusters import Places
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.records import Direction
 from ragtrial.report.find import list_runs

@@ -22,7 +22,6 @@ from ragtrial.comparison.comparison_input import ComparisonInput, Pair, PairedSc
 from ragtrial.comparison.comparison_parts import AgreementPart, BiasPart, JudgedComparisonPart, JudgePart
 from ragtrial.comparison.judged_rankings import HitKey, JudgedRankings
 from ragtrial.comparison.number_text import signed, signed_interval
-from ragtrial.comparison.statistics.clusters import linearised
 from ragtrial.comparison.statistics.estimates import (
     confusion,
     detectable_difference,
@@ -35,6 +34,7 @@ from ragtrial.comparison.statistics.procedures import Basis, TwoPhaseInference, 
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, InputError, ReportError, counted, listed
+from ragtrial.evaluation.clusters import linearised
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import Options, validate
@@ -449,22 +449,25 @@ def people_needed(two: TwoPhaseInference, margin: float) -> list[int | None]:
     None if that is unknown, or no number is enough because the judge has to judge more questions, too.
     """
     level = level_of(two.inference.criticals, two.inference.n)
-    rows = zip(two.residual.tolist(), two.fixed.tolist(), level.tolist(), strict=True)
+    share = two.inference.n / np.maximum(two.people, 1)
+    rows = zip(two.residual.tolist(), two.fixed.tolist(), level.tolist(), share.tolist(), strict=True)
     return [_needed(margin, *row) for row in rows]
 
 
-def _needed(margin: float, residual: float, fixed: float, level: float) -> int | None:
+def _needed(margin: float, residual: float, fixed: float, level: float, share: float) -> int | None:
+    """As ``people_needed``, of one comparison; there are ``share`` clusters for each question, in (0, 1]."""
     from scipy.special import stdtrit
 
     if not (margin > 0 and math.isfinite(level) and residual + fixed > 0):
         return None
 
     def is_enough(n: int) -> int:
-        deviation = np.array([math.sqrt(residual + fixed * n)])
-        critical = np.array([-float(stdtrit(n - 2, level / 2))])
-        return int(detectable_difference(deviation, np.array([n]), critical)[0] <= margin)
+        clusters = int(n * share)
+        deviation = np.array([math.sqrt((residual / n + fixed) * clusters)])
+        critical = np.array([-float(stdtrit(min(n - 2, clusters - 1), level / 2))])
+        return int(detectable_difference(deviation, np.array([clusters]), critical)[0] <= margin)
 
-    sizes = range(LEAST_DIFFERENCES, _MOST_PEOPLE)
+    sizes = range(math.ceil(LEAST_DIFFERENCES / share), _MOST_PEOPLE)
     index = bisect_left(sizes, 1, key=is_enough)
     return sizes[index] if index < len(sizes) else None
 

@@ -10,9 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from ragtrial.comparison.number_text import digits_of
-from ragtrial.comparison.statistics.clusters import Places, linearised
 from ragtrial.comparison.statistics.estimates import interval_of, within
 from ragtrial.comparison.statistics.resamples import draws_of
+from ragtrial.evaluation.clusters import Places, linearised
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.evaluation.clusters import Places
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools, Rankings
 
@@ -17,6 +18,9 @@ FEWEST = 10
 
 FEWEST_FOR_INTERVAL = 30
 """The fewest questions of each kind for an interval, down to which `benchmarks/simulations.py` checks its coverage."""
+
+FEWEST_CLUSTERS = 10
+"""The fewest clusters of questions of each kind for an interval, checked in the same way."""
 
 _FOLDS = 5
 _CONFIDENCE = 0.95
@@ -50,15 +54,19 @@ class Abstention(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TopScores:
-    """The scores of the first hits of questions, -inf if nothing is found; whether each is answerable; and its name."""
+    """The scores of the first hits of questions, -inf if nothing is found; whether each is answerable; and its name.
+
+    Questions with the same number in ``clusters``, shape (questions,), belong together.
+    """
 
     values: Scores
     is_answerable: Bools
     names: npt.NDArray[np.str_]
+    clusters: Places
 
     def of(self, chosen: Bools) -> TopScores:
         """Those of the questions ``chosen``."""
-        return TopScores(self.values[chosen], self.is_answerable[chosen], self.names[chosen])
+        return TopScores(self.values[chosen], self.is_answerable[chosen], self.names[chosen], self.clusters[chosen])
 
     @property
     def answerable(self) -> Scores:
@@ -72,6 +80,15 @@ class TopScores:
     def fewest(self) -> int:
         """The number of questions of the rarer kind."""
         return min(len(self.answerable), len(self.unanswerable))
+
+    @property
+    def fewest_clusters(self) -> int:
+        """The number of clusters with questions of a kind, of the kind that has fewer."""
+        return min(len(np.unique(self.clusters[kind])) for kind in self._kinds)
+
+    @property
+    def _kinds(self) -> tuple[Bools, Bools]:
+        return self.is_answerable, ~self.is_answerable
 
     @property
     def area(self) -> float:
@@ -88,28 +105,32 @@ class TopScores:
     def less(self, other: TopScores) -> tuple[float, float, float]:
         """The area less that of ``other``, for the same questions, and its interval at 95% confidence.
 
-        The variance is that of DeLong, DeLong & Clarke-Pearson 1988, with one more question of each kind whose
-        placements differ by a quarter; the quantile is Student's t, with Satterthwaite's degrees of freedom.
+        The variance is that of DeLong, DeLong & Clarke-Pearson 1988 with whole clusters as its units (Obuchowski
+        1997), with one more question of each kind whose placements differ by a quarter. What both kinds of question
+        have in common in a cluster makes it at most four times smaller. The quantile is Student's t, with
+        Satterthwaite's degrees of freedom, and fewer than clusters.
         """
         from scipy.special import stdtrit
 
-        mean, parts = self.area - other.area, list[tuple[float, int]]()
-        for own, others in zip(self._placements(), other._placements(), strict=True):
-            squares = float(((own - others - mean) ** 2).sum()) + _PSEUDO_DIFFERENCE**2
-            parts.append((squares / (len(own) - 1) / len(own), len(own) - 1))
-        variance = sum(part for part, _ in parts)
-        freedom = variance**2 / sum(part**2 / own for part, own in parts)
+        mean, count = self.area - other.area, len(np.unique(self.clusters))
+        parts, counts, sums = np.zeros(2), np.zeros(2), list[Scores]()
+        placements = zip(self._kinds, self._placements(), other._placements(), strict=True)
+        for row, (kind, own, others) in enumerate(placements):
+            clusters = self.clusters[kind]
+            by_cluster = np.bincount(clusters, own - others - mean, self.clusters.max() + 1) / len(own)
+            n = len(np.unique(clusters))
+            sums.append(by_cluster)
+            parts[row] = (float(by_cluster @ by_cluster) + _PSEUDO_DIFFERENCE**2 / n / len(own)) * n / (n - 1)
+            counts[row] = n
+        shared = 2 * float(sums[0] @ sums[1]) * count / (count - 1)
+        variance = max(float(parts.sum()) + shared, float(parts.sum()) / 4)
+        freedom = min(float(parts.sum() ** 2 / (parts**2 / (counts - 1)).sum()), count - 1)
         half = float(stdtrit(freedom, (1 + _CONFIDENCE) / 2)) * variance**0.5
         return mean, max(mean - half, -1.0), min(mean + half, 1.0)
 
     def abstention(self, prevalence: float) -> Abstention:
-        """The best threshold if the share ``prevalence`` of the questions in use is unanswerable, and what it costs.
-
-        Questions are assigned to folds by their names, with the same share of unanswerable ones in each.
-        """
-        digests = np.array([fingerprint(["fold", name]) for name in self.names.tolist()])
-        folds, answered = np.empty(len(digests), dtype=np.intp), np.empty(len(digests), dtype=np.bool_)
-        folds[np.lexsort((digests, self.is_answerable))] = np.arange(len(digests)) % _FOLDS
+        """The best threshold if the share ``prevalence`` of the questions in use is unanswerable, and what it costs."""
+        folds, answered = self._folds(), np.empty(len(self.values), dtype=np.bool_)
         for fold in range(_FOLDS):
             inside = folds == fold
             answered[inside] = self.values[inside] >= self.of(~inside).best_threshold(prevalence)
@@ -117,6 +138,23 @@ class TopScores:
         false_refusals = 1 - float(answered[self.is_answerable].mean())
         coverage = (1 - prevalence) * (1 - false_refusals) + prevalence * false_answers
         return Abstention(self.best_threshold(prevalence), false_answers, false_refusals, coverage)
+
+    def _folds(self) -> Places:
+        """The fold of each question: clusters are dealt out by the kinds of their questions, then by their names.
+
+        So a fold has about the same share of unanswerable questions as others, and none has all questions of a kind.
+        Questions are dealt out one by one if all of a kind are in one cluster.
+        """
+        units = np.unique(self.clusters, return_inverse=True)[1]
+        if self.fewest_clusters < 2:
+            units = np.arange(len(units))
+        digests = np.array([fingerprint(["fold", name]) for name in self.names.tolist()])
+        by_unit = np.lexsort((digests, units))
+        first = digests[by_unit[np.unique(units[by_unit], return_index=True)[1]]]
+        share = np.bincount(units, self.is_answerable) / np.bincount(units)
+        folds = np.empty(len(first), dtype=np.int64)
+        folds[np.lexsort((first, np.ceil(share) + np.floor(share)))] = np.arange(len(first)) % _FOLDS
+        return folds[units]
 
     def best_threshold(self, prevalence: float) -> float:
         """The threshold that maximises (1 - pi) P(answered | answerable) + pi P(refused | unanswerable).

@@ -9,7 +9,8 @@ import numpy as np
 
 from ragtrial.config.models import EvaluatorOptions
 from ragtrial.errors import counted
-from ragtrial.evaluation.separation import FEWEST, FEWEST_FOR_INTERVAL, TopScores
+from ragtrial.evaluation.clusters import Places, clusters_of
+from ragtrial.evaluation.separation import FEWEST, FEWEST_CLUSTERS, FEWEST_FOR_INTERVAL, TopScores
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.rankings import Bools
 from ragtrial.records import DRAFTED, UNANSWERABLE, ReportWarning
@@ -22,13 +23,15 @@ _EASY = 0.95
 class UnanswerableQuestions:
     """Which of ``queries`` are unanswerable, and which are answerable and labelled: bool (queries,) each.
 
-    ``share`` is that of unanswerable questions in use.
+    ``share`` is that of unanswerable questions in use. ``clusters``, shape (queries,), has the number of each query's
+    cluster.
     """
 
     queries: Sequence[QueryPart]
     is_unanswerable: Bools
     is_answerable: Bools
     share: float
+    clusters: Places
 
     @classmethod
     def of(cls, queries: Sequence[QueryPart], options: EvaluatorOptions) -> UnanswerableQuestions:
@@ -37,7 +40,10 @@ class UnanswerableQuestions:
         best = [max((label.relevance for label in query.relevant_docs), default=-np.inf) for query in queries]
         is_answerable = (np.array(best) >= options.relevance_threshold) & ~is_tagged
         share = options.unanswerable_share or is_tagged.sum() / max((is_tagged | is_answerable).sum(), 1)
-        return cls(queries, is_tagged, is_answerable, float(share))
+        by_document, threshold = options.clusters == "document", options.relevance_threshold
+        clusters = clusters_of(queries, by_document=by_document, threshold=threshold)
+        clusters = np.arange(len(queries)) if clusters is None else clusters
+        return cls(queries, is_tagged, is_answerable, float(share), clusters)
 
     def separations(self, scored: Sequence[ScoredSetting], primary: str) -> dict[str, SeparationPart]:
         """The separation by each setting for which it is defined.
@@ -53,12 +59,14 @@ class UnanswerableQuestions:
 
     def _separation(self, setting: ScoredSetting, top: ScoredSetting) -> SeparationPart:
         scores, paired, difference = self.scores(setting), self.scores(setting, top), None
-        if setting is not top and paired.fewest >= FEWEST_FOR_INTERVAL:
+        has_interval = paired.fewest >= FEWEST_FOR_INTERVAL and paired.fewest_clusters >= FEWEST_CLUSTERS
+        if setting is not top and has_interval:
             difference = paired.less(self.scores(top, setting))
         return SeparationPart(
             area=scores.area,
             answerable=len(scores.answerable),
             unanswerable=len(scores.unanswerable),
+            clusters=scores.fewest_clusters if len(np.unique(scores.clusters)) < len(scores.values) else None,
             against=None if setting is top else top.name,
             difference=difference and difference[0],
             ci=difference and difference[1:],
@@ -69,7 +77,8 @@ class UnanswerableQuestions:
     def scores(self, setting: ScoredSetting, *others: ScoredSetting) -> TopScores:
         """The scores of a setting, of the questions of both kinds that have one in it and in ``others``."""
         is_known = ~np.isnan([one.top_scores for one in (setting, *others)]).any(axis=0)
-        every = TopScores(setting.top_scores, self.is_answerable, np.array([query.id for query in self.queries]))
+        names = np.array([query.id for query in self.queries])
+        every = TopScores(setting.top_scores, self.is_answerable, names, self.clusters)
         return every.of(is_known & (self.is_answerable | self.is_unanswerable))
 
     def warnings(self, scored: Sequence[ScoredSetting]) -> Iterator[ReportWarning]:

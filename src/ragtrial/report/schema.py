@@ -254,7 +254,7 @@ class SeparationPart(Part):
     """How well the score of the first hit separates answerable labelled questions from unanswerable ones.
 
     The difference and its interval are null for the setting that it is measured against, and with fewer than 30
-    questions of each kind.
+    questions of each kind, or 10 clusters of them.
     """
 
     area: float
@@ -264,6 +264,9 @@ class SeparationPart(Part):
     """Answerable questions with a label that counts."""
 
     unanswerable: int
+    clusters: int | None = Field(default=None, exclude_if=lambda clusters: clusters is None)
+    """The clusters with questions of a kind, of the kind that has fewer; left out if each question stands alone."""
+
     against: str | None
     """The setting with the highest mean of the primary metric."""
 

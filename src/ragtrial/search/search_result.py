@@ -14,9 +14,9 @@ from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import ComparisonPart
 from ragtrial.comparison.conclusion import labels_to_settle
 from ragtrial.comparison.selection import select_winner
-from ragtrial.comparison.statistics.clusters import linearised
 from ragtrial.comparison.statistics.estimates import mean_interval
 from ragtrial.errors import counted, listed
+from ragtrial.evaluation.clusters import linearised
 from ragtrial.evaluation.grading import Scores
 from ragtrial.report.schema import Part
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragtrial.comparison.statistics.clusters import Places, clusters_of
 from ragtrial.comparison.statistics.estimates import detectable_difference, queries_for
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.config.sweep import SearchOptions
 from ragtrial.errors import Fault, LabelsError, counted, did_you_mean, listed
+from ragtrial.evaluation.clusters import Places, clusters_of
 from ragtrial.records import Query
 
 USUAL_DEVIATION = 0.2

@@ -11,6 +11,7 @@ from ragtrial.comparison.report_inputs import query_fingerprint
 from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import METRICS, metric_called, parse_metric
 from ragtrial.evaluation.metrics.spelling import spellings
+from ragtrial.evaluation.separation import FEWEST_CLUSTERS
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.table import (
@@ -188,6 +189,9 @@ def separation_tables(report: Report, settings: Sequence[SettingPart]) -> list[T
     first, others = known[0][1], {part.against for _, part in known if part.against}
     notes = [f"{counted(first.unanswerable, 'unanswerable question')}, {first.answerable:,} answerable with labels."]
     notes += [f"Difference: from the separation by {other}, the best by {report.primary_metric}." for other in others]
+    if first.clusters is not None and first.clusters < FEWEST_CLUSTERS:
+        questions = f"the questions of one kind are in {counted(first.clusters, 'cluster')}"
+        notes.append(f"No interval: {questions}, fewer than {FEWEST_CLUSTERS}. Other questions may be quite different.")
     areas_table = Table.of(["unanswerable", "separation", "difference", "95% interval"], areas)
     costs_table = Table.of(["abstaining", "threshold", "false answers", "false refusals", "answered"], costs)
     in_use = f"Thresholds for {first.share:.0%} unanswerable questions in use; no question is decided by its own score."

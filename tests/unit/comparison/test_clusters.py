@@ -20,8 +20,8 @@ from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart
 from ragtrial.comparison.gates import GateEvidence, Subject, judge_gates, parse_gates
 from ragtrial.comparison.selection import select_winner
 from ragtrial.comparison.slices import compare_slices
-from ragtrial.comparison.statistics.clusters import clusters_of, linearised
 from ragtrial.comparison.statistics.samples import Procedure
+from ragtrial.evaluation.clusters import clusters_of, linearised
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report, load_report, write_folder
 from ragtrial.scoring.rescore import rescore
@@ -164,6 +164,19 @@ def test_fewer_than_ten_differing_clusters_have_no_interval_however_many_questio
     assert (few.losses, few.ci, few.verdict) == (45, None, "too few differences")
     assert of_clusters(10, 20).verdict == "worse"
     assert of_clusters(10, 14).verdict == "worse"
+
+
+@pytest.mark.parametrize(("clusters", "is_told"), [(9, True), (3, True), (20, False)])
+def test_a_verdict_gives_clusters_as_the_reason_if_enough_questions_differ(clusters: int, is_told: bool) -> None:
+    made = compared(repeated(scores_of(clusters, 0.1), 5), "old")
+    reason = f"; {5 * clusters} questions differ, but {clusters} of {clusters} clusters, fewer than 10)"
+    assert (reason in " ".join(made.conclusion.sentences)) == is_told
+    few = compared(repeated(scores_of(8, 0.1), 1), "old")  # the questions themselves are too few
+    assert "differ, but" not in " ".join(few.conclusion.sentences)
+    if is_told:
+        (warning,) = [one for one in made.warnings if one.code == "few-clusters"]
+        assert f"are in {clusters} clusters, and an interval takes 10 that differ. Add" in warning.message
+        assert "more questions in other clusters (old and new0 differ on" in " ".join(made.conclusion.sentences)
 
 
 def test_too_few_differing_clusters_are_told_also_where_differences_cancel_out() -> None:

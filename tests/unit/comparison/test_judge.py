@@ -24,7 +24,7 @@ from ragtrial.comparison.judge import (
     read_judgments,
 )
 from ragtrial.comparison.statistics.estimates import detectable_difference, level_of
-from ragtrial.comparison.statistics.procedures import infer_two_phase
+from ragtrial.comparison.statistics.procedures import TwoPhaseSample, infer_two_phase
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.errors import InputError
 from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM, NOT_REVIEWED
@@ -211,6 +211,17 @@ def test_people_needed_is_the_first_number_that_detects_the_margin(tmp_path: Pat
     else:
         assert found == next(n for n in range(LEAST_DIFFERENCES, 20_000) if detects(n))
     assert people_needed(two, 0.0) == [None]
+
+
+def test_people_needed_counts_degrees_of_freedom_by_cluster(tmp_path: Path) -> None:
+    """Each question asked three times in a cluster: three times as many, but for people's part of the freedom."""
+    side = sides(tmp_path, judged(tmp_path, right=0.9))
+    sample = side.sample(side.inputs.scores(METRIC), side.inputs.pairs())
+    people, judge = (np.repeat(values, 3, axis=1) for values in (sample.people, sample.judge))
+    thrice = TwoPhaseSample(people, judge, np.repeat(np.arange(sample.people.shape[1]), 3))
+    needed = [people_needed(infer_two_phase([one], PROCEDURE)[0], 0.1)[0] or 0 for one in (sample, thrice)]
+    assert needed[1] % 3 == 0
+    assert needed[1] / 3 == pytest.approx(needed[0], rel=0.05)
 
 
 def test_sentences_say_what_more_questions_are_worth_and_needed(tmp_path: Path) -> None:

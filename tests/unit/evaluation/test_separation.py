@@ -1,7 +1,10 @@
 """The separation of unanswerable questions by scores of first hits, and thresholds for abstaining."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.stats import t
 from sklearn.metrics import roc_auc_score
 
 from ragtrial.evaluation.separation import TopScores, top_scores
@@ -10,8 +13,8 @@ from ragtrial.rankings import from_rows
 
 def scores_of(answerable: list[float], unanswerable: list[float]) -> TopScores:
     values = np.array([*answerable, *unanswerable], dtype=np.float64)
-    names = np.array([f"q{place}" for place in range(len(values))])
-    return TopScores(values, np.arange(len(values)) < len(answerable), names)
+    places = np.arange(len(values))
+    return TopScores(values, places < len(answerable), np.array([f"q{place}" for place in places]), places)
 
 
 WORKED = scores_of([3, 4, 5], [1, 2, 4])
@@ -23,7 +26,7 @@ def test_the_area_is_that_of_scikit_learn() -> None:
         is_answerable = np.arange(40) < rng.integers(1, 40)
         values = np.round(rng.normal(size=40) + is_answerable, 1)  # many are equal
         values[rng.random(40) < 0.2] = -np.inf
-        area = TopScores(values, is_answerable, np.arange(40).astype(str)).area
+        area = TopScores(values, is_answerable, np.arange(40).astype(str), np.arange(40)).area
         assert area == pytest.approx(roc_auc_score(is_answerable, np.maximum(values, -1e9)), abs=1e-12)
 
 
@@ -75,6 +78,51 @@ def test_an_interval_of_a_difference() -> None:
     same, low, high = better.less(better)
     assert (same, -low) == (0, high)
     assert 0 < high < 0.02
+
+
+def test_a_variance_of_clusters_is_that_of_obuchowski() -> None:
+    """Obuchowski 1997, Biometrics 53, as it is printed; some clusters have both kinds of question, some one."""
+    rng = np.random.default_rng(4)
+    is_answerable, clusters = np.arange(900) < 450, rng.integers(0, 60, 900)
+    shared = rng.normal(0, 1, (2, 60))[:, clusters]
+    values = np.round(shared + rng.normal(0, 1, (2, 900)) + is_answerable, 1)
+    one, other = (TopScores(row, is_answerable, np.arange(900).astype(str), clusters) for row in values)
+    wins = [
+        (row[:450, None] > row[None, 450:]) + 0.5 * (row[:450, None] == row[None, 450:]).astype(float) for row in values
+    ]
+    apart = wins[0] - wins[1]
+    area = apart.mean()
+    x, y = np.zeros((2, 60))
+    np.add.at(x, clusters[:450], apart.mean(axis=1) - area)
+    np.add.at(y, clusters[450:], apart.mean(axis=0) - area)
+    counts = [len(set(clusters[kind])) for kind in (is_answerable, ~is_answerable)]
+    own = [n / (n - 1) / 450 * (row @ row) for n, row in zip(counts, (x, y), strict=True)]
+    variance = sum(own) / 450 + 2 * 60 / 59 * (x @ y) / 450**2
+    difference, low, high = one.less(other)
+    assert difference == pytest.approx(area)
+    freedom = sum(own) ** 2 / sum(part**2 / (n - 1) for part, n in zip(own, counts, strict=True))
+    assert high - low == pytest.approx(2 * t.ppf(0.975, min(freedom, 59)) * variance**0.5, rel=0.01)  # and one question
+
+
+def test_a_question_asked_several_times_in_a_cluster_counts_once() -> None:
+    rng = np.random.default_rng(5)
+    once = [scores_of(rng.normal(1, 1, 40).tolist(), rng.normal(0, 1, 40).tolist()) for _ in range(2)]
+    often = [scores.of(np.repeat(np.arange(80), 5)) for scores in once]
+    left, right = once[0].less(once[1]), often[0].less(often[1])
+    assert right == pytest.approx(left, abs=0.002)  # the added question has less weight
+    assert often[0].abstention(0.3) == pytest.approx(once[0].abstention(0.3))
+    assert (often[0].fewest, often[0].fewest_clusters) == (200, 40)
+
+
+def test_no_question_is_decided_by_one_of_its_cluster() -> None:
+    """Only questions of one cluster show that 10 is unanswerable."""
+    alone = scores_of([9.0] * 20 + [11.0] * 20, [0.0] * 8 + [10.0] * 24)
+    assert alone.abstention(0.5)[:3] == (10.5, 0, 0.5)
+    together = replace(alone, clusters=np.where(alone.values == 10, 48, alone.clusters))
+    assert together.abstention(0.5)[:2] == (10.5, 0.75)
+    giant = replace(alone, clusters=np.where(alone.is_answerable, alone.clusters, 40))
+    assert giant.fewest_clusters == 1
+    assert giant.abstention(0.5) == alone.abstention(0.5)
 
 
 def test_the_score_of_the_first_hit_or_none_without_scores() -> None:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ragtrial.comparison.statistics.clusters import Places, sums_by
 from ragtrial.comparison.statistics.samples import DrawResult, Procedure, Sample, spread_of
+from ragtrial.evaluation.clusters import Places, sums_by
 from ragtrial.evaluation.grading import Scores
 
 _BLOCK_VALUES = 2_000_000

@@ -13,10 +13,10 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.statistics.clusters import Places, linearised, sums_by
 from ragtrial.comparison.statistics.flips import critical_of, flipped, shares
 from ragtrial.comparison.statistics.resamples import resampled
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Family, Inference, Procedure, Sample
+from ragtrial.evaluation.clusters import Places, linearised, sums_by
 from ragtrial.evaluation.grading import Scores
 from ragtrial.rankings import Bools
 
@@ -82,8 +82,8 @@ class TwoPhaseSample:
 class TwoPhaseInference:
     """An inference from both sides, and its components. All arrays have the shape (comparisons,).
 
-    ``n`` of ``inference`` is the number of queries that people judged, or of their clusters; ``judged`` is the number
-    of queries that the judge judged.
+    ``n`` of ``inference`` is the number of clusters of the ``people`` queries that people judged, which are the same
+    without clusters; ``judged`` is the number of queries that the judge judged.
     ``correlation`` is the correlation between people's and the judge's differences, over people's queries; NaN without
     a spread. ``bias`` is the judge's mean difference minus people's, over the same queries, with its standard error.
     ``residual`` is the residual variance of a query's difference; ``fixed`` is the variance that more labels of people
@@ -92,6 +92,7 @@ class TwoPhaseInference:
 
     inference: Inference
     basis: Sequence[Basis]
+    people: npt.NDArray[np.int64]
     judged: npt.NDArray[np.int64]
     correlation: Scores
     bias: Scores
@@ -285,8 +286,8 @@ def _inferred(
     with np.errstate(invalid="ignore", divide="ignore"):
         is_used = np.array([estimate.basis is Basis.BOTH for estimate in estimates])
         worth = np.where(is_used, own / np.square(error) - queries, 0.0)
-    return TwoPhaseInference(inference, basis, (~np.isnan(sample.judge)).sum(axis=1), *_errors_of_judge(sample),
-                             (np.square(error) - fixed) * queries, fixed, worth)  # fmt: skip
+    return TwoPhaseInference(inference, basis, queries, (~np.isnan(sample.judge)).sum(axis=1),
+                             *_errors_of_judge(sample), (np.square(error) - fixed) * queries, fixed, worth)  # fmt: skip
 
 
 def _errors_of_judge(sample: TwoPhaseSample) -> tuple[Scores, Scores, Scores]:

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ragtrial.comparison.statistics.clusters import Places
 from ragtrial.comparison.statistics.flips import critical_of, shares
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, DrawResult, Procedure, Sample, spread_of
+from ragtrial.evaluation.clusters import Places
 from ragtrial.evaluation.grading import Scores
 
 _MANY = 40

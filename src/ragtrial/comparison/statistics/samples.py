@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.comparison.statistics.clusters import Places, sums_by
+from ragtrial.evaluation.clusters import Places, sums_by
 from ragtrial.evaluation.grading import Scores
 
 Rows = slice | npt.NDArray[np.bool_] | Places

@@ -14,10 +14,10 @@ from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionKind,
 from ragtrial.comparison.conclusion import ALL_IDENTICAL, MOST_NAMED, SHOWN
 from ragtrial.comparison.evidence import verdict_of_claim
 from ragtrial.comparison.number_text import digits_of, percent, signed
-from ragtrial.comparison.statistics.clusters import linearised
 from ragtrial.comparison.statistics.estimates import mean_interval
 from ragtrial.comparison.sweep_effects import EffectPart, EffectsPart
 from ragtrial.errors import counted, listed
+from ragtrial.evaluation.clusters import linearised
 from ragtrial.evaluation.metrics import metric_called
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.analysis import Analysis

@@ -6,13 +6,12 @@ Answers to such questions succeed and fail together, so a cluster counts as one 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.records import Query
-from ragtrial.report.schema import QueryPart
 
 Places = npt.NDArray[np.int64]
 
@@ -20,7 +19,25 @@ LEAST_CLUSTERS = 15
 """With fewer clusters little is known about how much they vary."""
 
 
-def clusters_of(queries: Sequence[Query | QueryPart], *, by_document: bool, threshold: int = 1) -> Places | None:
+class _Label(Protocol):
+    @property
+    def doc(self) -> str: ...
+
+    @property
+    def relevance(self) -> int: ...
+
+
+class LabelledQuery(Protocol):
+    """A query of labels or of a report."""
+
+    @property
+    def cluster(self) -> str | None: ...
+
+    @property
+    def relevant_docs(self) -> Sequence[_Label]: ...
+
+
+def clusters_of(queries: Sequence[LabelledQuery], *, by_document: bool, threshold: int = 1) -> Places | None:
     """The number of each query's cluster, in the order of their first queries, shape (queries,).
 
     Queries of one ``cluster`` belong together; and if ``by_document``, queries with a common document of a grade of at
