@@ -47,6 +47,26 @@ def test_the_commands_of_comparing_two_runs_print_what_the_page_shows(tmp_path: 
     assert shown in done.out
 
 
+# scores.md
+
+
+def test_the_commands_of_the_page_of_scores_run_on_a_table_like_its_own(tmp_path: Path) -> None:
+    page = DOCS / "scores.md"
+    (head, *_) = fenced(page, "csv")[0].splitlines()
+    rows = [
+        f"How is {place}?,{system},faithfulness,{more + place % 7 / 10}"
+        for place in range(20)
+        for system, more in (("before", place % 3 / 100), ("after", 0.3))
+    ]
+    (tmp_path / "scores.csv").write_text("\n".join([head, *rows]))
+    first, more = fenced(page, "sh")
+    assert "better" in run_script(first, tmp_path).out
+    done = run_script(more, tmp_path)
+    assert done.code == 0, done.err
+    assert {"junit.xml", "scores.html"} <= {path.name for path in tmp_path.iterdir()}
+    exec("".join(fenced(page, "python")), {})
+
+
 # All pages.
 
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]

@@ -32,6 +32,11 @@ def find_report(reference: str, directory: Path) -> Path:
     if matching:
         names = listed(run.name for run in matching)
         raise ReportError(f"{reference!r} may be any of: {names}. Write more of the id.")
+    if folder.is_file():
+        raise ReportError(
+            f"{reference!r} is a file, and a report is a folder. A table of scores has no rankings; "
+            f"`ragtrial compare {reference}` and `ragtrial report {reference}` read it."
+        )
     below = [path.parent.name for path in sorted(folder.glob("*/report.json"))]
     near = f" It holds {listed(below, 3)}." if below else did_you_mean(reference, [run.name for run in runs])
     raise ReportError(

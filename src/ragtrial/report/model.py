@@ -156,7 +156,10 @@ class Report(Part):
     def folder(self) -> Path:
         """The folder of the report, once it is written or if it was read. Raises ReportError before."""
         if not self.has_rankings:
-            raise ReportError(f"{self.experiment} is a table of scores: it has no rankings and no texts.")
+            raise ReportError(
+                f"{self.experiment} is a table of scores, without rankings, labels and texts. `ragtrial compare` and "
+                "`ragtrial report` read it."
+            )
         if self._folder is None:
             raise ReportError(f"run {self.run_id} is not written yet; it has no folder.")
         return self._folder

@@ -231,10 +231,10 @@ def mean_table(title: str, metrics: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def _best_of(metric: str) -> Literal["highest", "lowest"] | None:
-    """The best values of a metric; None for counts of judged hits, which do not measure quality."""
-    from ragtrial.evaluation.metrics import metric_called  # not for the help, which has tables too
+    """The best values of a metric; None for counts of judged hits, which do not measure quality, and if unknown."""
+    from ragtrial.evaluation.metrics import UnknownMetric, metric_called  # not for the help, which has tables too
 
     definition = metric_called(metric).definition
-    if definition.prefers in ("judged", "unjudged"):
+    if definition.prefers in ("judged", "unjudged") or isinstance(metric_called(metric), UnknownMetric):
         return None
     return "lowest" if definition.better == "lower" else "highest"

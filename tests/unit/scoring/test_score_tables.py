@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 import hand_made
 from ragtrial import compare
 from ragtrial.comparison.comparison_parts import Comparison
-from ragtrial.errors import InputError
+from ragtrial.errors import InputError, ReportError
+from ragtrial.scoring.tables.reading import read_table
+from ragtrial.scoring.tables.table_report import table_reports
 
 RANDOM = np.random.default_rng(5)
 QUESTIONS = [f"Where is number {place}?" for place in range(30)]
@@ -23,17 +26,17 @@ SCORES: dict[str, Sequence[float]] = {
     "dense": np.clip(BASE + RANDOM.normal(0.1, 0.15, 30), 0, 1).tolist(),
     "hybrid": np.clip(BASE + RANDOM.normal(0.15, 0.15, 30), 0, 1).tolist(),
 }
-LONG = [
+LONG: list[dict[str, Any]] = [
     {"question": question, "system": system, "metric": "faithfulness", "score": value}
     for system, values in SCORES.items()
     for question, value in zip(QUESTIONS, values, strict=True)
 ]
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"question": question, "system": system, "faithfulness": value, "reference": "42"}
     for system, values in SCORES.items()
     for question, value in zip(QUESTIONS, values, strict=True)
 ]
-WIDE = [
+WIDE: list[dict[str, Any]] = [
     {"question": question, **{system: values[place] for system, values in SCORES.items()}}
     for place, question in enumerate(QUESTIONS)
 ]
@@ -127,3 +130,112 @@ def test_a_report_is_compared_with_a_table_by_ids_or_by_texts(tmp_path: Path) ->
         assert not comparison.warnings
     assert verdicts[0] == verdicts[1]
     assert verdicts[0][:2] == ("better", 30)
+
+
+FOREIGN = Path(__file__).parents[2] / "support" / "foreign_scores"
+SYSTEMS = ("plain", "reranked")
+CAPITALS: dict[str, tuple[list[str], int, dict[str, int | None]]] = {
+    "deepeval": (["deepeval-plain.json", "deepeval-reranked.json"], 12, {"Answer Relevancy": 3, "Hallucination": None}),
+    "ragas": (["ragas-plain.csv", "ragas-reranked.csv"], 12, {"exact_match": None, "non_llm_string_similarity": None}),
+    "ragas, JSON": (["ragas-plain.json", "ragas-reranked.csv"], 12, {"exact_match": None}),
+    "promptfoo": (["promptfoo.json"], 3, {"Correct": 1}),
+    "inspect": (["inspect-plain.json", "inspect-reranked.eval"], 4, {"includes": None, "match": None}),
+    "lm-eval": (
+        [f"lm-eval-{name}/samples_capitals.jsonl" for name in ("plain", "reranked")],
+        12,
+        {"exact_match": None},
+    ),
+}
+"""The files, the number of questions, and metrics with the question that has no value, as made by the tools."""
+
+
+def right(system: str, count: int) -> list[bool | None]:
+    """Which questions a system of benchmarks/foreign_scores.py answers."""
+    draw, share = random.Random(system), {"plain": 0.5, "reranked": 0.8}[system]
+    return [draw.random() < share for _ in range(count)]
+
+
+@pytest.mark.parametrize("tool", CAPITALS)
+def test_files_of_other_tools_have_the_best_value_where_their_system_is_right(tool: str) -> None:
+    files, count, metrics = CAPITALS[tool]
+    (report,) = table_reports([read_table(FOREIGN / file, is_alone=len(files) == 1) for file in files], {})
+    for setting, system in zip(report.settings, SYSTEMS, strict=True):
+        assert system in setting.name or tool == "lm-eval"
+        for metric, failed in metrics.items():
+            best = 0 if metric == "Hallucination" else 1
+            assert report.metrics[metric].better == ("higher" if best else "lower")
+            expected = right(system, count)
+            if failed is not None and (system == "plain" or tool == "deepeval"):
+                expected[failed] = None
+            found = setting.per_query.evaluations[metric]
+            assert [value if value is None else value == best for value in found] == expected, (system, metric)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"), [("mteb.json", "ragtrial score"), ("lm-eval-plain/results.json", "samples_")]
+)
+def test_files_that_have_only_means_name_the_file_to_use(name: str, advice: str) -> None:
+    with pytest.raises(ReportError, match=f"has means.*{advice}"):
+        read_table(FOREIGN / name)
+
+
+HEAD = "question,system,metric,score\n"
+WRONG = {
+    "no table": ("question,answer\nWhy?,so\n", "columns question, answer"),
+    "text": ("hello\n", "no row below its first line"),
+    "no number": (f"{HEAD}q1,a,f1,0.5\nq1,b,f1,good\nq2,a,f1,bad\n", ":3:.*'good'(.|\n)*:4:.*'bad'"),
+    "no metric": (f"{HEAD}q1,a,,0.5\n", "no name of a metric"),
+    "no score": (f"{HEAD}q1,a,f1,\n", "no metric has a score|nothing to compare"),
+    "unclear": (
+        "question,system,toxic_share,my_error\nq1,a,0.5,1\n",
+        "'toxic_share', 'my_error'.*--lower-is-better 'toxic_share'",
+    ),
+    "two texts": ("id,question,system,score\n1,A b?,a,1\n1,C d?,b,1\n", "another one before"),
+    "rows of two kinds": ('[{"question": "a", "score": 1}, 3]', "must be an object"),
+    "infinite": (f"{HEAD}q1,a,f1,inf\n", "no number"),
+    "too many cells": ("question,system,score\nq1,a,1,2\n", "more cells"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_table_is_one_error_with_all_faults(case: str, tmp_path: Path) -> None:
+    content, message = WRONG[case]
+    with pytest.raises(InputError, match=message):
+        compare(written(tmp_path, "wrong.csv", content))
+
+
+def test_nothing_is_read_in_the_wrong_direction(tmp_path: Path) -> None:
+    rows = [{**row, "latency_ms": -1000 * row["faithfulness"]} for row in ROWS]
+    path = written(tmp_path, "speed.csv", text_of(rows).replace("faithfulness", "my_loss"))
+    with pytest.raises(InputError, match="my_loss"):
+        compare(path)
+    (speed,) = [part for part in compare(path, metric="latency_ms", lower_is_better=["my_loss"], baseline="bm25",
+                                         settings=["hybrid"]).comparisons if part.family == "primary"]  # fmt: skip
+    assert (speed.better, speed.verdict) == ("lower", "better")
+    assert compare(path, lower_is_better=["my_loss"]).conclusion.top == ["bm25"]
+    assert compare(path, higher_is_better=["my_loss"]).conclusion.top == ["hybrid"]
+    for lower, higher in ((["my_los"], []), (["my_loss"], ["my_loss"])):
+        with pytest.raises(InputError, match="my_los"):
+            compare(path, lower_is_better=lower, higher_is_better=higher)
+
+
+def test_scores_of_one_question_are_averaged_first_and_failures_are_never_zero(tmp_path: Path) -> None:
+    rows = [
+        {"question": question, "system": system, "metric": "passed", "score": cell, "cluster": f"c{place % 7}"}
+        for place, question in enumerate(QUESTIONS)
+        for system, cells in (("a", ["pass", "fail"]), ("b", ["true", "TRUE"] if place else ["error", ""]))
+        for cell in cells
+    ]
+    comparison = compare(written(tmp_path, "repeats.csv", text_of(rows)))
+    (part,) = comparison.comparisons
+    assert (part.mean, part.mean_baseline, part.n, part.clusters) == (0.5, 1.0, 29, 7)
+    codes = {warning.code for warning in comparison.warnings}
+    assert {"repeats-averaged", "scores-missing", "queries-left-out"} <= codes
+
+
+def test_a_setting_of_a_table_is_named_like_that_of_a_report(tmp_path: Path) -> None:
+    path = written(tmp_path, "long.csv", text_of(LONG))
+    comparison = compare(f"{path}:bm25", f"{path}:hybrid", baseline=f"{path}:bm25")
+    assert [(part.setting, part.baseline) for part in comparison.comparisons] == [("hybrid", "bm25")]
+    earlier = written(tmp_path, "earlier.csv", text_of([{**row, "score": row["score"] / 2} for row in LONG]))
+    assert {part.verdict for part in compare(path, baseline=earlier).comparisons} == {"better"}

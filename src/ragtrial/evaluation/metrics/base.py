@@ -323,7 +323,7 @@ class Metric:
 
     def at(self, k: int | None) -> Metric:
         """The same metric, cut at ``k``."""
-        return Metric(self.name, k, self.parameters, self.gains)
+        return replace(self, k=k)
 
     def value_of(self, parameter: str) -> Value | None:
         """The value of a parameter: the given one, or the default."""

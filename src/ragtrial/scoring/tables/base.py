@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -23,7 +24,8 @@ Key = Literal["id", "text", "row"]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A score as a file has it. ``value`` is the cell, ``error`` the reason why there is no value.
+    """A score as a file has it. ``value`` is the cell, ``error`` the reason why there is no value,
+    ``better`` the direction of the metric if the file shows it.
 
     ``row`` counts the questions of a setting from 1 on, for files that have neither ids nor texts.
     """
@@ -38,6 +40,7 @@ class Score:
     cluster: str | None = None
     error: str = ""
     fingerprint: str | None = None
+    better: Direction | None = None
 
     @property
     def number(self) -> float | None:
@@ -130,6 +133,12 @@ def score_form(
 def forms_by_specificity() -> list[ScoreForm]:
     """The forms in the order in which they are tried."""
     return sorted((form for _, form in SCORE_FORMS.members()), key=lambda form: form.is_general)
+
+
+def direction_in(directions: Mapping[str, Direction], metric: str) -> Direction | None:
+    """The direction of a metric by its name, with or without what tools add: ``(mode=f1)``, ``,none``, ``/key``."""
+    name = metric.strip().lower()
+    return directions.get(name) or directions.get(re.split(r"[(,/\[]", name)[0].strip())
 
 
 # --- values

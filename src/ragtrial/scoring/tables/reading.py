@@ -22,6 +22,7 @@ from ragtrial.scoring.tables.base import (
     converted,
     forms_by_specificity,
 )
+from ragtrial.scoring.tables.inspect_zip import is_zip, read_zip
 from ragtrial.scoring.tables.table_report import table_reports
 
 HEADER = "question,system,metric,score"
@@ -110,6 +111,8 @@ def read_table(source: object, number: int = 1, *, is_alone: bool = True) -> Sco
 
 
 def _content(path: Path) -> Content:
+    if is_zip(path):
+        return Content(str(path), read_zip(path), ReportError)
     content = read_content(path, ReportError, HEADER, keeps_case=True)
     value = content.value
     if isinstance(value, Mapping) and len(value) > 1 and all(isinstance(column, Mapping) for column in value.values()):

@@ -12,7 +12,7 @@ from ragtrial.dataset.foreign_files import Content
 from ragtrial.errors import MetricError, listed
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import FieldPath
-from ragtrial.scoring.tables.base import SCORE_FORMS, Score, Source, is_blank, is_score, score_form
+from ragtrial.scoring.tables.base import SCORE_FORMS, Score, Source, direction_in, is_blank, is_score, score_form
 
 _ROLES = {
     "id": "id, query_id, question_id, qid, sample_id, example_id, item_id, case_id, test_id, doc_id",
@@ -71,16 +71,22 @@ def read_wide(source: Source) -> Iterator[Score]:
 
     A file is of one system if any of its columns is a known metric, or if other tables are compared with it.
     """
-    rows = _rows(source.content)
-    roles = roles_of(_columns(rows))
-    columns = _score_columns([row for _, row in rows])
-    are_settings = "setting" not in roles and source.is_alone and not any(map(is_known, columns))
+    columns = _score_columns([row for row in source.content.rows if isinstance(row, Mapping)])
+    has_settings = "setting" in roles_of(source.content.keys)
+    are_settings = source.is_alone and not has_settings and not any(map(is_known, columns))
     if are_settings:
         source.warn(
             "columns-as-settings",
             f"the columns {listed(columns)} are read as settings with one metric, score. If they are metrics, add a "
             "column `system`.",
         )
+    yield from wide_scores(source, are_settings=are_settings)
+
+
+def wide_scores(source: Source, *, are_settings: bool) -> Iterator[Score]:
+    """The scores of rows with a column for each setting, or for each metric."""
+    rows = _rows(source.content)
+    roles, columns = roles_of(_columns(rows)), _score_columns([row for _, row in rows])
     for row, score in _without_values(rows, roles, source.name):
         for column in columns:
             setting, metric = (column, "score") if are_settings else (score.setting, column)
@@ -89,7 +95,7 @@ def read_wide(source: Source) -> Iterator[Score]:
 
 def is_known(metric: str) -> bool:
     """True if any tool, or ragtrial, has a metric of this name."""
-    if any(metric.lower() in form.directions for _, form in SCORE_FORMS.registered()):
+    if any(direction_in(form.directions, metric) for _, form in SCORE_FORMS.registered()):
         return True
     try:
         return bool(parse_metric(metric))

@@ -19,7 +19,7 @@ from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.records import Direction, ReportWarning
 from ragtrial.report import schema
 from ragtrial.report.model import SCHEMA_VERSION, Report, environment
-from ragtrial.scoring.tables.base import NO_VALUE, Key, Score, ScoreTable
+from ragtrial.scoring.tables.base import NO_VALUE, Key, Score, ScoreTable, direction_in
 
 _LOWER_SOUNDS = re.compile(
     r"error|latency|duration|cost|price|toxic|loss|perplexity|hallucinat|bias|distance|seconds|_ms\b|\b[wc]er\b"
@@ -98,7 +98,9 @@ def _known_direction(name: str, tables: Sequence[ScoreTable]) -> Direction | Non
     metric = metric_called(name)
     if not isinstance(metric, UnknownMetric):
         return metric.definition.better
-    return next((table.directions[name.lower()] for table in tables if name.lower() in table.directions), None)
+    shown = (score.better for table in tables for score in table.scores if score.better and score.metric == name)
+    named = (direction_in(table.directions, name) for table in tables)
+    return next(shown, None) or next(filter(None, named), None)
 
 
 @dataclass

@@ -66,7 +66,8 @@ def summary_block(
     """Settings in the order of ``ranked``, questions, every value of the chosen metrics, and the rank of each first
     answer.
     """
-    report, k = inputs.report, metric_called(inputs.primary).k
+    report, has_rankings = inputs.report, all(setting.report.has_rankings for setting in inputs.settings)
+    k = metric_called(inputs.primary).k if has_rankings else None
     return {
         "metrics": [
             {"name": name, "formula": report.metrics[name].formula, "better": report.metrics[name].better}
@@ -78,6 +79,7 @@ def summary_block(
         "queries": [_query(query) for query in inputs.queries],
         "values": [_columns(inputs.scores(metric).values) for metric in inputs.metrics],
         "k": k,
+        "has_rankings": has_rankings,
         "first": [own.first_relevant(report.relevance_threshold, k).tolist() for own in hits.settings],
         "unit": report.unit,
     }
@@ -136,8 +138,8 @@ def text_block(inputs: ComparisonInput, wanted: Sequence[str], taken: int) -> di
     room = min(TEXT_BYTES, int((ALL_BYTES - taken) / _ENVELOPE))
     places = {name: place for place, name in enumerate(wanted) if name}
     rows: dict[str, dict[str, Any]] = {}
-    for report in {contender.report.folder: contender.report for contender in inputs.settings}.values():
-        if report.file(TEXTS).is_file():
+    for report in {id(contender.report): contender.report for contender in inputs.settings}.values():
+        if report.has_rankings and report.file(TEXTS).is_file():
             rows = report.texts(places) | rows
     ordered = sorted(rows.values(), key=lambda row: places[row["chunk"]])
     shown = list(_within(ordered, room))
@@ -246,7 +248,8 @@ class FoundHits:
         scores, grades = list[float | None](), list[int]()
         report, name = contender.report, contender.part.name
         try:
-            for row in report.rankings(name, self.queries):
+            nothing: Iterable[Row] = ({"docs": [], "grades": []} for _ in self.queries)
+            for row in report.rankings(name, self.queries) if report.has_rankings else nothing:
                 new = self._coded(row)
                 wordings.append(list(map(str, row.get("wordings") or ())))
                 lengths.append(len(new))

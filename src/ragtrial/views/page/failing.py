@@ -64,8 +64,8 @@ def failing_questions(inputs: ComparisonInput, hits: FoundHits, setting: str) ->
     order = counted[np.lexsort([np.nansum(values[:, counted], axis=0), values[index, counted]])][:MOST].tolist()
     wanted = {name for row in order for name in _chunks(hits, inputs.queries[row], row, index)}
     texts: dict[str, Row] = {}
-    for report in {contender.report.folder: contender.report for contender in inputs.settings}.values():
-        if report.file(TEXTS).is_file():
+    for report in {id(contender.report): contender.report for contender in inputs.settings}.values():
+        if report.has_rankings and report.file(TEXTS).is_file():
             texts = report.texts(wanted) | texts
     return [_failing(inputs, hits, texts, row, index) for row in order]
 

@@ -402,6 +402,8 @@ def setting_words(setting: SettingPart) -> Iterator[str]:
     """A setting in words: how it searches, and its chunks, store and number of hits."""
     parameters = setting.parameters
     retriever = parameters.get("retriever") or {}
+    if not parameters:  # of a table of scores
+        return
     yield _retriever_words(retriever, parameters)
     chunker = parameters.get("chunker") or {}
     if chunker:

@@ -26,7 +26,7 @@ function filters() {
   const best = names[summary.order[0]];
   const choices = [
     ["differ", "Settings differ", (query) => spreadOf(query) > 0],
-    ["none", "Some find no answer", (query) => isScored(query) && ranksOf(query).includes(0)],
+    ["none", "Some find no answer", (query) => summary.has_rankings && isScored(query) && ranksOf(query).includes(0)],
     ["lower", `${shortened(best)} is not ${way(state.m) > 0 ? "highest" : "lowest"}`, isTopLower],
     ["all", "All", isScored],
     ["unanswerable", "No answer in the documents", (query) => !isScored(query) && !isAnswerable(query)],
@@ -35,7 +35,7 @@ function filters() {
   const queries = summary.queries.map((_, query) => query);
   return choices.map(([name, label, keeps]) => ({ name, label, queries: queries.filter(keeps) })).filter((choice) => choice.queries.length);
 }
-const ORDERS = [["difference", "largest difference first"], ["lowest", "lowest of the first setting first"], ["given", "as in the labels"]];
+const ORDERS = [["difference", "largest difference first"], ["lowest", "lowest of the first setting first"], ["given", "as given"]];
 const shortened = (name, most = 28) => (plain(name).length > most ? plain(name).slice(0, most - 1) + "…" : plain(name));
 function refreshQueries() {
   const words = state.s.toLowerCase().split(/\s+/).filter(Boolean);
@@ -80,13 +80,13 @@ function queryRow(query) {
 function cells(query) {
   const values = valuesOf(query);
   const known = values.filter((value) => value != null).map((value) => way(state.m) * value);
-  const [best, ranks] = [Math.max(...known), ranksOf(query)];
+  const [best, ranks, most] = [Math.max(...known), ranksOf(query), Math.max(1, ...known)];
   return values.map((value, place) => {
     const isBest = value != null && known.length > 1 && way(state.m) * value === best && new Set(known).size > 1;
     const isMissed = summary.k && isScored(query) && ranks[place] === 0;
     const cell = made("span", { class: `c${isBest ? " h" : ""}${isMissed ? " x" : ""}` }, value == null ? "–" : value.toFixed(2),
       summary.k && isScored(query) ? made("small", {}, isMissed ? "none" : `#${ranks[place]}`) : null);
-    cell.style.setProperty("--v", String(Math.round(100 * Math.min(1, Math.max(0, value ?? 0)))));
+    cell.style.setProperty("--v", String(Math.round(100 * Math.max(0, value ?? 0) / most)));
     return cell;
   });
 }
@@ -137,6 +137,10 @@ async function showQuery() {
   const place = document.querySelector(`[data-query="${asked}"] .o`);
   if (!place) return;
   const query = summary.queries[asked];
+  if (!summary.has_rankings) {
+    place.replaceChildren(made("p", {}, made("small", {}, plain(query.id))), made("div", { class: "lists" }, ...summary.order.map((setting) => made("div", {}, ...scoresOf(setting)))));
+    return;
+  }
   const chosen = [...new Set([state.a, state.b])];
   const found = await Promise.all(chosen.map((setting) => hitsOf(setting, asked)));
   const texts = new Map();
@@ -191,11 +195,14 @@ function labelled(grades) {
 }
 // Empty lines take the room of text.
 const dense = (text) => plain(text).replace(/\n\s*\n/g, "\n");
-function ranked(setting, hits, others, below, query, texts, wordings) {
+function scoresOf(setting) {
   const values = summary.metrics.slice(0, 4).map(({ name }, metric) => `${name} ${shown(summary.values[metric][setting][state.q])}`);
+  return [made("h3", {}, plain(names[setting])), made("p", { class: "mute" }, plain(values.join(" · ")))];
+}
+function ranked(setting, hits, others, below, query, texts, wordings) {
   const elsewhere = new Map((others ?? []).map((hit) => [hit.doc, hit.rank]).reverse());
   return made("div", {},
-    made("h3", {}, plain(names[setting])), made("p", { class: "mute" }, values.join(" · ")),
+    ...scoresOf(setting),
     ...wordings.map((wording) => made("p", { class: "why", dir: "auto" }, `asked: ${plain(wording)}`)),
     hits.length ? null : made("p", {}, "It found nothing."),
     made("ol", {}, ...hits.map((hit) => {
