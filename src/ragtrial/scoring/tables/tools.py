@@ -95,7 +95,8 @@ def read_promptfoo(source: Source) -> Iterator[Score]:
         error = str(result.get("error") or "error") if result.get("failureReason") == _ERROR else ""
         named = result.get("namedScores")
         scores = {"score": result.get("score"), **(named if isinstance(named, Mapping) else {})}
-        row = int(result.get("testIdx") or 0)
+        number = result.get("testIdx")
+        row = number if isinstance(number, int) else 0
         for metric, value in scores.items():
             yield Score(("results", row), setting, metric, value, text=text, row=row + 1, error=error)
 
@@ -168,7 +169,7 @@ def read_lm_eval(source: Source) -> Iterator[Score]:
         for name in names if isinstance(names, list) else ():
             value, suffix = sample.get(name), sample.get("filter", "none")
             if not isinstance(value, list):  # the part of a corpus metric
-                metric = name if suffix == "none" else f"{name},{suffix}"
+                metric = str(name) if suffix == "none" else f"{name},{suffix}"
                 name_of = f"{sample.get('doc_id')}-{str(sample.get('doc_hash'))[:8]}"
                 yield Score((row,), folder, metric, value, id=name_of)
 
