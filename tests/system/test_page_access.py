@@ -48,6 +48,19 @@ def test_axe_finds_nothing(look: Look, file: Path, viewport: dict[str, int], sch
     assert violations(seen.page) == []
 
 
+def test_without_labels_each_row_shows_the_first_hit_of_each_setting(look: Look, tmp_path: Path) -> None:
+    query = {"id": "q", "text": DOCUMENTS["bread/rye.md"][12:60], "relevant_docs": []}
+    made = write_experiment(
+        tmp_path, queries=[query], retrievers={name: RETRIEVERS[name] for name in ("dense", "words")}
+    )
+    folder = run_experiment(made.config()).folder
+    page = look(write_page(folder, tmp_path / "page.html", "--quiet"), bypass_csp=True).page
+    expect(page.locator("#query-head")).to_contain_text("the first hit of each setting")
+    expect(page.locator("details.q summary small")).to_have_text(["Rye bread", "Rye bread"])
+    expect(page.locator("#choose-order")).to_be_hidden()
+    assert violations(page) == []
+
+
 def unfolded(seen: Seen, title: str) -> Locator:
     """A folded part of the page, opened."""
     part = seen.page.locator(".fold > details").filter(has=seen.page.locator("summary b", has_text=title)).first

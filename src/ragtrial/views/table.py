@@ -171,14 +171,14 @@ def best_cells(table: Table) -> set[tuple[int, int]]:
     """Row and column of the best numbers of each column, where it has a best one, of at least two."""
     cells = set()
     for place, column in enumerate(table.columns):
-        numbers = [_number_in(row[place]) for row in table.rows] if column.best and len(table.rows) > 1 else []
+        numbers = [number_in(row[place]) for row in table.rows] if column.best and len(table.rows) > 1 else []
         known, choose = [value for value in numbers if value is not None], min if column.best == "lowest" else max
         best = choose(known, default=None)
         cells |= {(row, place) for row, value in enumerate(numbers) if value is not None and value == best}
     return cells
 
 
-def _number_in(cell: str) -> float | None:
+def number_in(cell: str) -> float | None:
     with suppress(ValueError, IndexError):
         return float(cell.split()[0].replace(",", ""))
     return None

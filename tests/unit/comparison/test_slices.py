@@ -13,7 +13,7 @@ from ragtrial.comparison.slices import MOST_SLICED, SlicePart, SlicesPart, compa
 from ragtrial.comparison.statistics.procedures import infer
 from ragtrial.comparison.statistics.samples import Family, Procedure
 from ragtrial.report.schema import QueryPart
-from ragtrial.views.sections.details import slice_heading, slice_overview
+from ragtrial.views.sections.details import SlicesView, slice_heading, slice_overview
 
 
 def sliced(inputs: ComparisonInput, baseline: str | None = None, procedure: Procedure | None = None) -> SlicesPart:
@@ -124,6 +124,9 @@ def test_a_slice_that_contradicts_the_whole_is_told(sign: int, of_all: str, here
         f"{few.difference:+.3f}, {few.ci[0]:+.3f} to {few.ci[1]:+.3f}."
     ]
     assert [part.name for part in made.comparisons if part.contradicts] == ["few"]
+    section = SlicesView().section(made)
+    assert section is not None
+    assert section.finding == "new differs for tag many, new differs for tag few"
 
 
 def test_slices_that_show_nothing_contradict_nothing_and_may_be_none() -> None:
@@ -133,6 +136,8 @@ def test_slices_that_show_nothing_contradict_nothing_and_may_be_none() -> None:
     made = sliced(inputs, "old")
     assert [(part.difference or 0) < 0 for part in made.comparisons] == [False, True]
     assert made.warnings == []
+    made = sliced(between(tagged(*["x", "y"] * 12)))
+    assert (made.comparisons != [], SlicesView().section(made)) == (True, None)
     made = sliced(contest_between({"a": [0.1], "b": [0.2]}, tagged("x")))
     assert (made.comparisons, slice_overview(made, 80).cells) == ([], [])
     assert slice_heading(made) == ("No slices: by tag, relevant documents and length all queries are of one kind.")

@@ -21,6 +21,7 @@ from ragtrial.report.model import Report
 from ragtrial.views.analysis import analyse
 from ragtrial.views.page import html_page, page
 from ragtrial.views.page.failing import _snippet
+from ragtrial.views.table import Table
 
 RETRIEVERS = {"dense": {"kind": "dense", "top_k": 3}, "words": {"kind": "bm25", "top_k": 3}}
 
@@ -179,3 +180,17 @@ def block(text: str, name: str) -> Any:
     """What the page's program reads under this name."""
     (packed,) = re.findall(rf'<script[^>]* id="{name}"[^>]*>([^<]*)</script>', text)
     return json.loads(gzip.decompress(b64decode(packed)))
+
+
+@pytest.mark.parametrize(
+    ("others", "line"),
+    [
+        (["1,100", "9.0"], "MB: 2.0 (a) to 9.0 (b)"),
+        (["1,300", "9.0"], "tokens@10: 1,000 (a) to 1,300 (b)"),
+        (["1,100", "-"], "alike for all settings"),
+        (None, "those of a"),
+    ],
+)
+def test_the_line_of_the_costs_names_the_first_that_differs_by_a_fifth(others: list[str] | None, line: str) -> None:
+    rows = [["a", "1,000", "2.0"], *([["b", *others]] if others else [])]
+    assert html_page._costs_line(Table.of(["costs", "tokens@10", "MB"], rows)) == line

@@ -36,12 +36,12 @@ from ragtrial.views.page.blocks import (
     text_block,
 )
 from ragtrial.views.page.failing import failing_questions
-from ragtrial.views.page.verdict import KEY, MOST_NAMED_ROWS, effects_of, minus, plot_of, verdict_of
+from ragtrial.views.page.verdict import KEY, MOST_NAMED_ROWS, WORTH_A_COLUMN, effects_of, minus, plot_of, verdict_of
 from ragtrial.views.report_tables import budget_table, cost_table, header_line, separation_tables, usual_metrics
 from ragtrial.views.sections import all_views
 from ragtrial.views.sections.base import ViewInput
 from ragtrial.views.sections.plots import best_first
-from ragtrial.views.table import Table, best_cells, cell_kind, mean_row, mean_table
+from ragtrial.views.table import Table, best_cells, cell_kind, mean_row, mean_table, number_in
 from ragtrial.views.words import COLUMNS, RUN_COLUMNS, meanings_in
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
     effects = effects_of(axes, inputs.sign(inputs.primary), procedure.margin, procedure.confidence) if axes else None
     setting = (conclusion.top or ranked)[0]
     means, cutoffs = means_by_metric(inputs), answers_by_cutoff(inputs, ranked)
+    costs = cost_table(_named_parts(inputs))
     reading = meanings_in(conclusion.sentences)
     return template("template.html").render(
         title=", ".join(dict.fromkeys(contender.report.experiment for contender in inputs.settings)),
@@ -168,12 +169,12 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
         left_out=left_out_line(analysis, rows).removesuffix(" --full shows all."),
         verdicts=_verdict_first(verdict_table(analysis, rows)) if rows else Table((), ()),
         means=means,
-        findings={"scores": highest_line(means), "cutoffs": _first_line(cutoffs)},
+        findings={"scores": highest_line(means), "cutoffs": _first_line(cutoffs), "costs": _costs_line(costs)},
         cutoffs=cutoffs,
         cutoff_names=", ".join(title.removeprefix("first ") for title in cutoffs.titles[1:]),
         budget=means_by_budget(inputs),
         unanswerable=separation_tables(inputs.report, _named_parts(inputs)),
-        costs=cost_table(_named_parts(inputs)),
+        costs=costs,
         formulas=column_texts(inputs),
         have_best=lambda table: {column.title: column.best for column in table.columns if column.best},
         sections=sections,
@@ -237,6 +238,18 @@ def answers_by_cutoff(inputs: ComparisonInput, ranked: Sequence[str]) -> Table:
         rows.append([setting.name, *cells])
     is_whole = len(inputs.queries) == len(inputs.report.queries)
     return Table.of(["setting", *(f"first {k}" for k in cutoffs)], rows if cutoffs and is_whole else [], texts=(0,))
+
+
+def _costs_line(costs: Table) -> str:
+    """The lowest and the highest of the first cost that differs by a fifth or more."""
+    for place, title in enumerate(costs.titles[1:], 1):
+        known = sorted(
+            (value, row[place], row[0]) for row in costs.rows if (value := number_in(row[place])) is not None
+        )
+        if known and known[-1][0] >= WORTH_A_COLUMN * known[0][0] and known[0][0] > 0:
+            (_, low, cheapest), (_, high, dearest) = known[0], known[-1]
+            return f"{title}: {low} ({cheapest}) to {high} ({dearest})"
+    return "alike for all settings" if len(costs.rows) > 1 else f"those of {costs.rows[0][0]}" if costs.rows else ""
 
 
 def _first_line(cutoffs: Table) -> str:

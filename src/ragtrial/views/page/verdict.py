@@ -32,7 +32,7 @@ MOST_ROWS = 40
 _FIRST_ROWS = 20
 _MOST_TICKS = 8
 _FEW_TICKS = 6
-_WORTH_A_COLUMN = 1.2
+WORTH_A_COLUMN = 1.2
 """A cost is shown if the largest is at least this factor times the smallest."""
 _STEPS = (1, 2, 4, 5)
 _BADGES: Mapping[ConclusionKind, tuple[str, str]] = {
@@ -243,7 +243,7 @@ def plot_of(inputs: ComparisonInput, analysis: Analysis, ranked: Sequence[str]) 
     settings = [inputs.settings[inputs.setting_index(name)] for name in names]
     options, shared = _options(settings)
     unit, costs = _context_costs(settings, metric_called(conclusion.metric).k)
-    has_cost = bool(costs) and max(costs) >= _WORTH_A_COLUMN * min(costs)
+    has_cost = bool(costs) and max(costs) >= WORTH_A_COLUMN * min(costs)
     shown_costs = [f"{cost:,.0f}" for cost in costs] if has_cost else [""] * len(settings)
     rows = [
         replace(

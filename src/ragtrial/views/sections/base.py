@@ -66,6 +66,9 @@ class PageSection:
     summary: Sequence[str] = ()
     """Lines below the verdicts."""
 
+    finding: str = ""
+    """The finding in a few words, next to the heading; without it, the first caption."""
+
 
 class View(Generic[T]):
     """One view. The methods here are for forms that a view does not have."""

@@ -175,8 +175,11 @@ class SlicesView(View[SlicesPart]):
             yield slice_overview(part, width)
 
     def section(self, part: SlicesPart) -> PageSection | None:
+        """The overview, if any difference is significant in a slice."""
         tables = [(slice_heading(part), slice_overview(part, _PAGE_WIDTH))]
-        return PageSection("Kinds of question", tables) if part.comparisons else None
+        shown = [f"{row.setting} differs for {row.slicing} {row.name}" for row in part.comparisons
+                 if row.ci and not row.ci[0] <= 0 <= row.ci[1]]  # fmt: skip
+        return PageSection("Kinds of question", tables, finding=listed(shown, 3)) if shown else None
 
 
 def slice_heading(slices: SlicesPart) -> str:

@@ -20,6 +20,7 @@ function isTopLower(query) {
   const [top, ...others] = valuesOf(query);
   return top != null && others.some((value) => value != null && way(state.m) * (value - top) > 0);
 }
+const isAnyScored = () => summary.queries.some((_, query) => isScored(query));
 const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 // A filter, its words and what it keeps; one that keeps nothing is not offered.
 function filters() {
@@ -59,8 +60,9 @@ function listQueries() {
   const metric = summary.metrics[state.m].name;
   const head = isWide()
     ? [made("span", {}, `the darker, the better its ${metric}; empty: 0`), made("span", {}, `${names.length} settings, as above from left`), made("span", {}, metric), made("span", {}, "no answer")]
-    : [made("span", {}, `${metric} (bar)${summary.k ? ", and the rank of the first answer (#)" : ""}${names.length > 1 ? "; bold: best" : ""}`), ...summary.order.map((setting) => made("b", {}, plain(names[setting])))];
+    : [made("span", {}, !isAnyScored() ? "the first hit of each setting" : `${metric} (bar)${summary.k ? ", and the rank of the first answer (#)" : ""}${names.length > 1 ? "; bold: best" : ""}`), ...summary.order.map((setting) => made("b", {}, plain(names[setting])))];
   document.getElementById("query-head").replaceChildren(...head);
+  for (const name of ["choose-order", "choose-metric"]) document.getElementById(name).parentElement.style.display = isAnyScored() ? "" : "none";
   document.getElementById("query-rows").replaceChildren(...listed.slice(0, visible).map(queryRow));
   document.getElementById("query-count").textContent = plural(listed.length, "question");
   const more = document.getElementById("query-more");
@@ -70,7 +72,7 @@ function listQueries() {
 function queryRow(query) {
   const { id, text, tags } = summary.queries[query];
   const words = made("span", { class: "w", dir: "auto" }, plain(text || id), tags.length ? made("small", {}, " " + plain(tags.join(", "))) : null);
-  const row = made("details", { class: "q", "data-query": String(query), "data-id": plain(id), open: query === state.q }, made("summary", { class: "row" }, words, ...(isWide() ? strip(query) : cells(query))), made("div", { class: "o" }));
+  const row = made("details", { class: "q", "data-query": String(query), "data-id": plain(id), open: query === state.q }, made("summary", { class: "row" }, words, ...(isWide() ? strip(query) : isAnyScored() ? cells(query) : firstTitles(query))), made("div", { class: "o" }));
   row.addEventListener("toggle", () => {
     if (row.open && state.q !== query) openQuery(query);
     else if (!row.open && state.q === query) { state.q = null; writeFragment(); }
@@ -87,6 +89,14 @@ function cells(query) {
     const cell = made("span", { class: `c${isBest ? " h" : ""}${isMissed ? " x" : ""}` }, value == null ? "–" : value.toFixed(2),
       summary.k && isScored(query) ? made("small", {}, isMissed ? "none" : `#${ranks[place]}`) : null);
     cell.style.setProperty("--v", String(Math.round(100 * Math.max(0, value ?? 0) / most)));
+    return cell;
+  });
+}
+// Where no question is scored: the title of the first hit of each setting.
+function firstTitles(query) {
+  return summary.order.map((setting) => {
+    const cell = made("small", { class: "mute" });
+    hitsOf(setting, query).then(async ([hit]) => { cell.textContent = hit ? shortened((await textOf(hit))?.[3] || hit.doc) : "nothing"; });
     return cell;
   });
 }
