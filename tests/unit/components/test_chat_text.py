@@ -105,6 +105,13 @@ WORDINGS: dict[str, tuple[str, list[str]]] = {
     "Japanese bullets": ("・電池\n・充電", ["電池", "充電"]),
     "quotation marks": ("\u201ea b\u201c\n\u300cc\u300d\n\u00abd\u00bb", ["a b", "c", "d"]),
     "numbers that are meant": ("3.5 mm jack\n2001: a film\n-5 degrees", ["3.5 mm jack", "2001: a film", "-5 degrees"]),
+    "an introduction": ("Here are three queries:\n\n1. a b\n2. c d\n\nAnything else?", ["a b", "c d"]),
+    "an introduction in Chinese": ("以下是改写：\n电池时间\n充电", ["电池时间", "充电"]),
+    "a fence": ("```text\na b\nc d\n```", ["a b", "c d"]),
+    "JSON in a fence": ('```json\n["a b", "c d"]\n```', ["a b", "c d"]),
+    "JSON under a key": ('{"queries": ["a b", " "]}', ["a b"]),
+    "a heading and a rule": ("## Wordings\n- **a b**\n---\n- *c d*", ["a b", "c d"]),
+    "a colon that is meant": ("what is this:", ["what is this:"]),
     "thoughts": ("<think>\n1. ferry\n</think>\n\nkettle", ["kettle"]),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -458,6 +459,31 @@ _MARK = re.compile(
 )
 """A bullet or the number of a line: with white space behind it, or with a sign of full width."""
 
+_DRAWN = re.compile(r"(?:```|~~~|#{1,6}\s).*|(?:[-*_=]\s*){3,}")
+"""A line without a wording: a fence, a heading, a rule."""
+
+_EMPHASIS = re.compile(r"(\*{1,3})(.+?)\1")
+
+WORDINGS_VERSION = 2
+"""Raise it whenever the same reply would be read as other wordings."""
+
+
+def wordings_in(reply: str) -> list[str]:
+    """The texts of a JSON list, or the lines of a reply, without numbers, bullets and marks around them.
+
+    If several lines have a number or a bullet, only these are wordings; a line with a colon at its end introduces them.
+    """
+    lines = [line for line in map(str.strip, reply.splitlines()) if line and not _DRAWN.fullmatch(line)]
+    with suppress(ValueError, RecursionError):
+        value = json.loads("\n".join(lines))
+        value = next(iter(value.values()), None) if isinstance(value, dict) and len(value) == 1 else value
+        if isinstance(value, list):
+            return [text.strip() for text in value if isinstance(text, str) and text.strip()]
+    marked = [line for line in lines if _MARK.match(line)]
+    found = marked if len(marked) > 1 else [line for line in lines if not folded(line).endswith(":")] or lines
+    texts = (unquoted(_EMPHASIS.sub(r"\2", _MARK.sub("", line))) for line in found)
+    return [text for text in texts if text]
+
 
 @dataclass(frozen=True)
 class WordingWriter:
@@ -490,8 +516,8 @@ class WordingWriter:
         return [one for one in question.written if one.by == self.key]
 
     def texts(self, question: Question) -> Sequence[str]:
-        """The wordings in its reply, without numbers, bullets and quotation marks around them."""
+        """The wordings in its reply; the whole reply if it is not read by lines."""
         texts = [reply.text for reply in self.replies(question)]
         if self.by_line:
-            texts = [unquoted(_MARK.sub("", line)) for text in texts for line in text.splitlines()]
+            return [wording for text in texts for wording in wordings_in(text)]
         return [text for text in map(str.strip, texts) if text]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import AfterValidator, Field, model_validator
 
-from ragtrial.components.endpoints.chat import PLACE, PROMPTS, ChatOptions, WordingWriter
+from ragtrial.components.endpoints.chat import PLACE, PROMPTS, WORDINGS_VERSION, ChatOptions, WordingWriter
 from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext, place_keys
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner, SingleInputRefiner
 from ragtrial.dataset.chunks import Chunks, SpanCodes
@@ -376,7 +376,9 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
         parts = super().hashed_options()
         for name in ("endpoint", "prompt", "lines"):
             del parts[name]
-        return parts if self.writer is None else parts | {"writer": [self.writer.key, self.writer.by_line]}
+        if self.writer is None:
+            return parts
+        return parts | {"writer": [self.writer.key, WORDINGS_VERSION if self.writer.by_line else 0]}
 
     def cost(self, facts: Facts) -> float | None:
         read, written = facts.get("input_tokens"), facts.get("output_tokens")
