@@ -249,12 +249,10 @@ def _baseline(text: str, names: Iterable[str], config: configs.ExperimentConfig)
 
 def _baseline_of_table(file: str, setting: str | None) -> RunBaseline:
     """A setting of a file of scores, which needs no name if it is the only one. Raises GateError."""
-    faults: list[Fault] = []
-    tables = reading.TableReports.of([file], {}, faults)
-    if faults:
-        raise GateError(*faults)
-    report, _ = tables.find(file)
-    names = [own.name for own in report.settings]
+    try:
+        ((report, names),) = reading.read_tables([file], {}).values()
+    except ReportError as error:
+        raise GateError(*error.faults) from error
     chosen = setting or names[0]
     if chosen not in names or (setting is None and len(names) > 1):
         lacking = f" and not {setting!r}" if setting else ""

@@ -19,7 +19,7 @@ from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import QueryPart, SettingPart
 from ragtrial.scoring.as_report import score_report
 from ragtrial.scoring.score_runs import Scoring
-from ragtrial.scoring.tables.reading import TableReports, table_of
+from ragtrial.scoring.tables.reading import Tables, read_tables, table_key, table_of
 from ragtrial.scoring.tables.table_report import with_ids_of
 
 
@@ -72,16 +72,18 @@ class Baseline:
 class _Entries(dict[object, ComparedReport]):
     """The reports by their folders: each is read once, however often it is named."""
 
-    def __init__(self, directory: Path, tables: TableReports) -> None:
+    def __init__(self, directory: Path, tables: Tables) -> None:
         self._directory, self.tables = directory, tables
 
     def read(self, reference: Reference) -> ComparedReport:
         """Raises ReportError if there is no such report, or no such setting of it."""
         if (table := table_of(reference)) is not None:
-            report, settings = self.tables.find(*table)
+            source, setting = table
+            report, settings = self.tables[table_key(source)]
+            settings = settings if setting is None else [report.setting(setting).name]
             entry = self.setdefault(id(report), ComparedReport(report, []))
             entry.chosen = [*(entry.chosen or ()), *settings]
-            entry.spellings += [Path(table[0]).name, table[0]] if isinstance(table[0], str) else []
+            entry.spellings += [Path(source).name, source] if isinstance(source, str) else []
             return entry
         if not isinstance(reference, str | Path):
             if id(reference) not in self:
@@ -127,9 +129,8 @@ def read_entries(
     """
     if not references:
         raise ComparisonError("no report is given; name one or more: a folder, a run id, or `latest`.")
+    reading = _Entries(directory, read_tables([*references, baseline], better))
     faults: list[Fault] = []
-    tables = TableReports.of([*references, baseline], better, faults)
-    reading = _Entries(directory, tables)
     for reference in references:
         try:
             reading.read(reference)
@@ -156,9 +157,10 @@ def read_entries(
 def _read_baseline(reading: _Entries, baseline: Reference) -> Baseline:
     """Resolve a baseline: first as a setting, then as a compared report, then as another report."""
     if (table := table_of(baseline)) is not None:
-        entry, settings = reading.read(baseline), reading.tables.find(*table)[1]
+        entry, (source, setting) = reading.read(baseline), table
+        settings = reading.tables[table_key(source)][1] if setting is None else [setting]
         if len(settings) < len(entry.names) and len(settings) > 1:
-            raise ComparisonError(f"the baseline {table[0]} has several settings; name one: {table[0]}:{settings[0]}.")
+            raise ComparisonError(f"the baseline {source} has several settings; name one: {source}:{settings[0]}.")
         return Baseline(settings[0] if len(settings) == 1 else None, entry)
     if not isinstance(baseline, str | Path):
         return Baseline(None, reading.read(baseline))

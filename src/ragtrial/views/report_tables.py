@@ -249,8 +249,10 @@ def lowest_queries(report: Report, setting: SettingPart, width: int, most: int =
 def usual_metrics(report: Report) -> list[str]:
     """The primary metric, then each usual one at its cutoff or the nearest below; six, the share of labelled hits last.
 
-    Under unit: span text without a label is not judged, so its share is left out.
+    Under unit: span text without a label is not judged, so its share is left out. A table has its own metrics.
     """
+    if not report.has_rankings:
+        return list(dict.fromkeys([report.primary_metric, *report.metrics]))[:_MOST_METRICS]
     cutoff = metric_called(report.primary_metric).k or 0
     names = [report.primary_metric]
     columns = {name: own.columns[report.unit] for name, own in METRICS.registered() if report.unit in own.columns}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 
 from ragtrial.dataset.foreign_files import Content
-from ragtrial.errors import Fault
 from ragtrial.options import FieldPath, shown
 from ragtrial.records import Direction, ReportWarning
 from ragtrial.registry import Registry
@@ -42,11 +41,6 @@ class Score:
     fingerprint: str | None = None
     better: Direction | None = None
 
-    @property
-    def number(self) -> float | None:
-        """The value, once it is converted; None without one."""
-        return None if self.error else float(self.value)
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
@@ -67,26 +61,21 @@ class ScoreTable:
         return frozenset(keys | ({"text"} if all(score.text for score in self.scores) else set()))
 
     @cached_property
-    def settings(self) -> frozenset[str]:
-        return frozenset(score.setting for score in self.scores)
+    def settings(self) -> Sequence[str]:
+        return list(dict.fromkeys(score.setting for score in self.scores))
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file to read, and the circumstances: the ``name`` of a setting that the file does not name.
+    """A file to read, and the ``name`` of a setting that it does not name.
 
-    ``is_alone`` says that no other table is read with it.
+    ``is_alone`` says that no other table is read with it. Readers add ``warnings``.
     """
 
     content: Content
     name: str
-    is_alone: bool = True
-    warnings: list[ReportWarning] | None = None
-
-    def warn(self, code: str, message: str) -> None:
-        """Add a warning about the file."""
-        if self.warnings is not None:
-            self.warnings.append(ReportWarning.of_verdict(code, f"{self.content.file}: {message}"))
+    is_alone: bool
+    warnings: list[ReportWarning] = field(default_factory=list)
 
 
 Reader = Callable[[Source], Iterable[Score]]
@@ -198,8 +187,3 @@ def converted(scores: Iterable[Score], content: Content) -> Iterator[Score]:
             yield replace(score, value=None, error=word)
         else:
             content.fault(score.where, f"has {shown(score.value)} as {score.metric}, which is no number.")
-
-
-def fault(content: Content, message: str) -> Fault:
-    """A fault of the whole file."""
-    return Fault(content.file, message=message)

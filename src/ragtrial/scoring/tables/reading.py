@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,7 @@ from ragtrial.records import Direction
 from ragtrial.report.model import Report
 from ragtrial.runs.formats.rows import table_columns
 from ragtrial.runs.streams import stem_of
-from ragtrial.scoring.tables.base import (
-    SCORE_FORMS,
-    Score,
-    ScoreForm,
-    ScoreTable,
-    Source,
-    converted,
-    forms_by_specificity,
-)
+from ragtrial.scoring.tables.base import SCORE_FORMS, ScoreForm, ScoreTable, Source, converted, forms_by_specificity
 from ragtrial.scoring.tables.inspect_zip import is_zip, read_zip
 from ragtrial.scoring.tables.table_report import table_reports
 
@@ -50,43 +41,29 @@ def directions_of(lower: Iterable[str], higher: Iterable[str]) -> dict[str, Dire
     return {**dict.fromkeys(lower, "lower"), **dict.fromkeys(higher, "higher")}
 
 
-@dataclass(frozen=True, eq=False)
-class TableReports:
-    """The reports of tables, and the settings of each table, by the file or the identity of the table."""
-
-    reports: Mapping[object, Report]
-    settings: Mapping[object, Sequence[str]]
-
-    @classmethod
-    def of(cls, references: Iterable[object], better: Mapping[str, Direction], faults: list[Fault]) -> TableReports:
-        """The tables among ``references``, read together. Faults are added to ``faults``, and leave no report."""
-        sources = {_key(table[0]): table[0] for table in map(table_of, references) if table is not None}
-        tables: dict[object, ScoreTable] = {}
-        known = len(faults)
-        for number, (key, source) in enumerate(sources.items(), 1):
-            try:
-                tables[key] = read_table(source, number, is_alone=len(sources) == 1)
-            except ReportError as error:
-                faults += error.faults
-        reports: list[Report] = []
-        if len(faults) == known and tables:
-            try:
-                reports = table_reports(list(tables.values()), better)
-            except ReportError as error:
-                faults += error.faults
-        by_table = zip(tables, reports * (len(tables) if len(reports) == 1 else 1), strict=False)
-        return cls(dict(by_table), {key: list(table.settings) for key, table in tables.items()})
-
-    def find(self, source: object, setting: str | None = None) -> tuple[Report, Sequence[str]]:
-        """The report of a table, and its settings, or only ``setting``. Raises ReportError if there is none."""
-        key = _key(source)
-        if key not in self.reports:
-            raise ReportError  # its faults are known
-        report = self.reports[key]
-        return report, self.settings[key] if setting is None else [report.setting(setting).name]
+Tables = Mapping[object, tuple[Report, Sequence[str]]]
+"""The report of each table, and its settings in it, by ``table_key``."""
 
 
-def _key(source: object) -> object:
+def read_tables(references: Iterable[object], better: Mapping[str, Direction]) -> Tables:
+    """The tables among ``references``, read together. Raises ReportError with the faults of all."""
+    sources = {table_key(table[0]): table[0] for table in map(table_of, references) if table is not None}
+    tables: dict[object, ScoreTable] = {}
+    faults: list[Fault] = []
+    for number, (key, source) in enumerate(sources.items(), 1):
+        try:
+            tables[key] = read_table(source, number, is_alone=len(sources) == 1)
+        except ReportError as error:
+            faults += error.faults
+    if faults:
+        raise ReportError(*faults)
+    reports = table_reports(list(tables.values()), better) if tables else []
+    each = reports * len(tables) if len(reports) == 1 else reports
+    return {key: (report, tables[key].settings) for key, report in zip(tables, each, strict=True)}
+
+
+def table_key(source: object) -> object:
+    """Equal for the same file, or the same table in memory."""
     return Path(source).resolve() if isinstance(source, str | Path) else id(source)
 
 
@@ -101,13 +78,12 @@ def read_table(source: object, number: int = 1, *, is_alone: bool = True) -> Sco
         name = f"table-{number}"
         content = Content(name, _rows_of(source, name), ReportError, lines=())
     form = _recognised(content)
-    warnings: list[Any] = []
-    given = Source(content, name, is_alone=is_alone, warnings=warnings)
-    scores: Sequence[Score] = list(converted(form.read(given), content))
+    given = Source(content, name, is_alone)
+    scores = list(converted(form.read(given), content))
     if not scores and not content.faults:
         content.fault((), "has no score.")
     content.check()
-    return ScoreTable(name, content.file, form.name, scores, _directions(form), warnings)
+    return ScoreTable(name, content.file, form.name, scores, _directions(form), given.warnings)
 
 
 def _content(path: Path) -> Content:

@@ -12,6 +12,7 @@ from ragtrial.dataset.foreign_files import Content
 from ragtrial.errors import MetricError, listed
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import FieldPath
+from ragtrial.records import ReportWarning
 from ragtrial.scoring.tables.base import SCORE_FORMS, Score, Source, direction_in, is_blank, is_score, score_form
 
 _ROLES = {
@@ -49,7 +50,7 @@ def _is_long(content: Content) -> bool:
 def read_long(source: Source) -> Iterator[Score]:
     """One score per row. Without a column of systems, the setting is called like the file."""
     rows = _rows(source.content)
-    roles = roles_of(_columns(rows))
+    roles = roles_of(dict.fromkeys(key for _, row in rows for key in row))
     for row, score in _without_values(rows, roles, source.name):
         metric = _text(row.get(roles["metric"]))
         if metric:
@@ -75,18 +76,17 @@ def read_wide(source: Source) -> Iterator[Score]:
     has_settings = "setting" in roles_of(source.content.keys)
     are_settings = source.is_alone and not has_settings and not any(map(is_known, columns))
     if are_settings:
-        source.warn(
-            "columns-as-settings",
-            f"the columns {listed(columns)} are read as settings with one metric, score. If they are metrics, add a "
-            "column `system`.",
-        )
+        message = f"the columns {listed(columns)} are read as settings with one metric, score."
+        message = f"{source.content.file}: {message} If they are metrics, add a column `system`."
+        source.warnings.append(ReportWarning.of_verdict("columns-as-settings", message))
     yield from wide_scores(source, are_settings=are_settings)
 
 
 def wide_scores(source: Source, *, are_settings: bool) -> Iterator[Score]:
     """The scores of rows with a column for each setting, or for each metric."""
     rows = _rows(source.content)
-    roles, columns = roles_of(_columns(rows)), _score_columns([row for _, row in rows])
+    columns = _score_columns([row for _, row in rows])
+    roles = roles_of(dict.fromkeys(key for _, row in rows for key in row))
     for row, score in _without_values(rows, roles, source.name):
         for column in columns:
             setting, metric = (column, "score") if are_settings else (score.setting, column)

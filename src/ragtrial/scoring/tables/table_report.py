@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from itertools import chain
 
 import numpy as np
@@ -14,8 +13,9 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, ReportError, counted, did_you_mean, listed
 from ragtrial.evaluation.evaluators import Evaluation
+from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import UnknownMetric, metric_called
-from ragtrial.pipeline.scored_setting import ScoredSetting
+from ragtrial.pipeline.scored_setting import means
 from ragtrial.records import Direction, ReportWarning
 from ragtrial.report import schema
 from ragtrial.report.model import SCHEMA_VERSION, Report, environment
@@ -40,7 +40,10 @@ def table_reports(tables: Sequence[ScoreTable], directions: Mapping[str, Directi
     key, warnings = _common_key(tables)
     names = list(chain.from_iterable(table.settings for table in tables))
     groups = [list(tables)] if len(set(names)) == len(names) else [[table] for table in tables]
-    _check_directions(tables, directions)
+    metrics = dict.fromkeys(score.metric for table in tables for score in table.scores)
+    if unknown := [name for name in directions if name not in metrics]:
+        near = did_you_mean(unknown[0], metrics)
+        raise ReportError(f"no table has a metric {unknown[0]!r}.{near} There are: {listed(metrics)}.")
     return [_report(group, key, directions, warnings) for group in groups]
 
 
@@ -73,66 +76,20 @@ def _common_key(tables: Sequence[ScoreTable]) -> tuple[Key, list[ReportWarning]]
     return "row", [ReportWarning.of_verdict("paired-by-order", message)]
 
 
-def _check_directions(tables: Sequence[ScoreTable], directions: Mapping[str, Direction]) -> None:
-    """Raises ReportError for a given metric that no table has, and for metrics whose direction must be given."""
-    metrics = dict.fromkeys(score.metric for table in tables for score in table.scores)
-    faults = [
-        Fault(message=f"no table has a metric {name!r}.{did_you_mean(name, metrics)} There are: {listed(metrics)}.")
-        for name in directions
-        if name not in metrics
-    ]
-    unclear = [
-        name
-        for name in metrics
-        if _LOWER_SOUNDS.search(name) and name not in directions and _known_direction(name, tables) is None
-    ]
-    if unclear:
-        flags = " ".join(f"--lower-is-better {name!r}" for name in unclear)
-        message = f"are lower or higher values of {listed(map(repr, unclear))} better? Say so: {flags}"
-        faults.append(Fault(message=f"{message} (or --higher-is-better)."))
-    if faults:
-        raise ReportError(*faults)
-
-
-def _known_direction(name: str, tables: Sequence[ScoreTable]) -> Direction | None:
-    metric = metric_called(name)
-    if not isinstance(metric, UnknownMetric):
-        return metric.definition.better
-    shown = (score.better for table in tables for score in table.scores if score.better and score.metric == name)
-    named = (direction_in(table.directions, name) for table in tables)
-    return next(shown, None) or next(filter(None, named), None)
-
-
-@dataclass
-class _Cell:
-    """The scores of one setting by one metric for one question, and reasons for missing scores."""
-
-    values: list[float] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-
-
 def _report(
     tables: Sequence[ScoreTable], key: Key, given: Mapping[str, Direction], warnings: Sequence[ReportWarning]
 ) -> Report:
-    scores = [score for table in tables for score in table.scores]
-    queries = _queries(tables, key)
+    queries, sums = _queries(tables, key), _Sums(tables)
     rows = {query.id: row for row, query in enumerate(queries)}
-    cells: dict[tuple[str, str], dict[int, _Cell]] = defaultdict(lambda: defaultdict(_Cell))
-    for score in scores:
-        cell = cells[score.setting, score.metric][rows[_id(score, key)]]
-        if (number := score.number) is None:
-            cell.reasons.append(score.error)
-        else:
-            cell.values.append(number)
-    settings = list(dict.fromkeys(score.setting for score in scores))
-    metrics, noted = _metrics(tables, cells, settings, given)
-    noted = [*warnings, *chain.from_iterable(table.warnings for table in tables), *noted]
-    noted += _about_cells(", ".join(table.file for table in tables), cells, queries, list(metrics))
-    parts = [_setting(name, list(metrics), cells, queries).to_part() for name in settings]
+    for score in chain.from_iterable(table.scores for table in tables):
+        sums.add(score, rows[_id(score, key)], len(rows))
+    metrics, noted = _metrics(tables, sums, given)
+    noted = [*warnings, *chain.from_iterable(table.warnings for table in tables), *noted, *sums.warnings(metrics)]
+    settings = [sums.setting(name, list(metrics), len(rows)) for name in sums.settings]
     return Report(
         schema_version=SCHEMA_VERSION,
         experiment=tables[0].name if len(tables) == 1 else "scores",
-        run_id=f"scores-{fingerprint([part.fingerprint for part in parts])[:12]}",
+        run_id=f"scores-{fingerprint([setting.fingerprint for setting in settings])[:12]}",
         has_rankings=False,
         config={"scores": {"files": [table.file for table in tables], "better": dict(given), "paired_by": key}},
         dataset=schema.DatasetPart(
@@ -143,11 +100,107 @@ def _report(
         metrics=metrics,
         prompt=None,
         queries=queries,
-        settings=parts,
+        settings=settings,
         failures=[],
         warnings=[schema.WarningPart(**asdict(warning)) for warning in noted],
         environment=environment(),
     )  # fmt: skip
+
+
+class _Sums:
+    """For each metric and setting the sums and the numbers of values by question, and the scores without a value."""
+
+    def __init__(self, tables: Sequence[ScoreTable]) -> None:
+        self.files = listed(table.file for table in tables)
+        self._cells: dict[tuple[str, str], Scores] = {}
+        self._missing: list[tuple[int, Score]] = []
+
+    def add(self, score: Score, row: int, size: int) -> None:
+        cells = self._cells.setdefault((score.metric, score.setting), np.zeros((2, size)))
+        if score.error:
+            self._missing.append((row, score))
+        else:
+            cells[:, row] += score.value, 1
+
+    @property
+    def settings(self) -> list[str]:
+        return list(dict.fromkeys(setting for _, setting in self._cells))
+
+    @property
+    def metrics(self) -> dict[str, bool]:
+        """All metrics; True for those that every setting has."""
+        names = dict.fromkeys(metric for metric, _ in self._cells)
+        return {name: all((name, setting) in self._cells for setting in self.settings) for name in names}
+
+    def warnings(self, metrics: Collection[str]) -> Iterator[ReportWarning]:
+        """Warnings about scores that other settings have for the same question, or that failed, and about repeats."""
+        scored = {metric: sum(self._cells[metric, setting][1] for setting in self.settings) for metric in metrics}
+        missing = [
+            f"{score.setting}, {score.metric}, {score.id or score.text or score.row!r}: {score.error}"
+            for row, score in self._missing
+            if score.metric in metrics and (score.error != NO_VALUE or scored[score.metric][row])
+        ]
+        if missing:
+            message = f"{self.files}: {counted(len(missing), 'score')} without a value, left out of every mean"
+            yield ReportWarning.of_verdict("scores-missing", f"{message} ({listed(missing, _MOST_NAMED)}).")
+        if (most := int(max(cells[1].max() for cells in self._cells.values()))) > 1:
+            message = f"{self.files}: up to {most} scores of one question are its mean first; questions count once."
+            yield ReportWarning("repeats-averaged", message)
+
+    def setting(self, name: str, metrics: Sequence[str], size: int) -> schema.SettingPart:
+        evaluations = {}
+        for metric in metrics:
+            totals, counts = self._cells[metric, name]
+            evaluations[metric] = Evaluation(metric_called(metric), totals / np.maximum(counts, 1), counts > 0)
+        values = {metric: own.as_list() for metric, own in evaluations.items()}
+        no = [False] * size
+        return schema.SettingPart(
+            name=name, fingerprint=fingerprint(values), parameters={}, scores=means(evaluations), counts={}, index={},
+            health=None, audit=None, timings={}, latency=None,
+            per_query=schema.QueryColumns(evaluations=values, short=no, skipped=no, collapsed=[0] * size),
+        )  # fmt: skip
+
+
+def _metrics(
+    tables: Sequence[ScoreTable], sums: _Sums, given: Mapping[str, Direction]
+) -> tuple[dict[str, schema.MetricPart], list[ReportWarning]]:
+    """The metrics that every setting has, with their directions, and warnings about others and assumed directions.
+
+    Raises ReportError if there is none, and for metrics whose direction must be given.
+    """
+    others = [metric for metric, is_everywhere in sums.metrics.items() if not is_everywhere]
+    better = {name: given.get(name) or _direction(name, tables) for name in sums.metrics if name not in others}
+    if not better:
+        raise ReportError(f"{sums.files}: no metric has a score for every setting. There are: {listed(others)}.")
+    assumed = [name for name, direction in better.items() if direction is None]
+    if unclear := list(filter(_LOWER_SOUNDS.search, assumed)):
+        flags = " ".join(f"--lower-is-better {name!r}" for name in unclear)
+        message = f"are lower or higher values of {listed(map(repr, unclear))} better? Say so: {flags}"
+        raise ReportError(Fault(sums.files, message=f"{message} (or --higher-is-better)."))
+    form = " and ".join(dict.fromkeys(table.form for table in tables))
+    parts = {
+        name: schema.MetricPart(
+            formula=f"as read from a table ({form})", family="graded", counted="queries with a score",
+            better=direction or "higher", source=sums.files,
+        )
+        for name, direction in better.items()
+    }  # fmt: skip
+    warnings = []
+    if others:
+        warnings.append(ReportWarning("metrics-left-out", f"left out, not for every setting: {listed(others)}."))
+    if assumed:
+        message = f"higher values of {listed(assumed)} are taken as better; --lower-is-better NAME changes that."
+        warnings.append(ReportWarning.of_verdict("direction-assumed", message))
+    return parts, warnings
+
+
+def _direction(name: str, tables: Sequence[ScoreTable]) -> Direction | None:
+    """The direction of a metric of ours, or that a file shows, or that its tool is known for."""
+    metric = metric_called(name)
+    if not isinstance(metric, UnknownMetric):
+        return metric.definition.better
+    shown = (score.better for table in tables for score in table.scores if score.better and score.metric == name)
+    return next(shown, None) or next(filter(None, (direction_in(table.directions, name) for table in tables)), None)
 
 
 def _id(score: Score, key: Key) -> str:
@@ -187,84 +240,3 @@ def _queries(tables: Sequence[ScoreTable], key: Key) -> list[schema.QueryPart]:
         )
         for name, score in queries.items()
     ]
-
-
-def _metrics(
-    tables: Sequence[ScoreTable], cells: Iterable[tuple[str, str]], settings: Sequence[str],
-    given: Mapping[str, Direction],
-) -> tuple[dict[str, schema.MetricPart], list[ReportWarning]]:  # fmt: skip
-    """The metrics that every setting has, and warnings about others, and about directions that are not known."""
-    having: dict[str, set[str]] = defaultdict(set)
-    for setting, metric in cells:
-        having[metric].add(setting)
-    names = [metric for metric, own in having.items() if len(own) == len(settings)]
-    others = [metric for metric in having if metric not in names]
-    files, form = listed(table.file for table in tables), " and ".join(dict.fromkeys(table.form for table in tables))
-    if not names:
-        raise ReportError(f"{files}: no metric has a score for every setting. There are: {listed(others)}.")
-    warnings, parts, assumed = [], dict[str, schema.MetricPart](), list[str]()
-    for name in names:
-        better = given.get(name) or _known_direction(name, tables)
-        if better is None:
-            assumed.append(name)
-        parts[name] = schema.MetricPart(
-            formula=f"as read from a table ({form})", family="graded", counted="queries with a score",
-            better=better or "higher", source=files,
-        )  # fmt: skip
-    if others:
-        warnings.append(ReportWarning("metrics-left-out", f"left out, not for every setting: {listed(others)}."))
-    if assumed:
-        message = f"higher values of {listed(assumed)} are taken as better; --lower-is-better NAME changes that."
-        warnings.append(ReportWarning.of_verdict("direction-assumed", message))
-    return parts, warnings
-
-
-def _about_cells(
-    files: str, cells: Mapping[tuple[str, str], Mapping[int, _Cell]], queries: Sequence[schema.QueryPart],
-    metrics: Sequence[str],
-) -> Iterator[ReportWarning]:  # fmt: skip
-    """Warnings about scores that are missing, and about means of repeats.
-
-    A metric that no setting has for a question is not defined for it.
-    """
-    missing, most = list[str](), 1
-    scored = {(metric, row) for (_, metric), column in cells.items() for row, cell in column.items() if cell.values}
-    for (setting, metric), column in cells.items():
-        for row, cell in column.items() if metric in metrics else ():
-            most = max(most, len(cell.values) + len(cell.reasons))
-            told = [reason for reason in cell.reasons if reason != NO_VALUE or (metric, row) in scored]
-            missing += [f"{setting}, {metric}, {queries[row].id!r}: {reason}" for reason in told]
-    if missing:
-        message = f"{files}: {counted(len(missing), 'score')} without a value, left out of every mean"
-        yield ReportWarning.of_verdict("scores-missing", f"{message} ({listed(missing, _MOST_NAMED)}).")
-    if most > 1:
-        message = f"{files}: up to {most} scores of one question are its mean first; questions count once."
-        yield ReportWarning("repeats-averaged", message)
-
-
-def _setting(
-    name: str, metrics: Sequence[str], cells: Mapping[tuple[str, str], Mapping[int, _Cell]],
-    queries: Sequence[schema.QueryPart],
-) -> ScoredSetting:  # fmt: skip
-    size = len(queries)
-    evaluations = {}
-    for metric in metrics:
-        values = np.full(size, np.nan)
-        for row, cell in cells[name, metric].items():
-            if cell.values:
-                values[row] = sum(cell.values) / len(cell.values)
-        evaluations[metric] = Evaluation(metric_called(metric), values, ~np.isnan(values))
-    return ScoredSetting(
-        name=name,
-        query_ids=tuple(query.id for query in queries),
-        evaluations=evaluations,
-        known={
-            "fingerprint": fingerprint({metric: own.as_list() for metric, own in evaluations.items()}),
-            "parameters": {}, "index": {}, "health": None, "timings": {}, "latency": None,
-        },
-        counts={},
-        short=[False] * size,
-        skipped=np.zeros(size, dtype=np.bool_),
-        collapsed=[0] * size,
-        top_scores=np.full(size, np.nan),
-    )  # fmt: skip
