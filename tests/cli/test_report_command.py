@@ -1,13 +1,20 @@
 """The page: written at the end of a run or later, also of one setting, and opened in the browser of the system."""
 
+import json
 import os
+import re
+import shutil
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from playwright.sync_api import Browser, ViewportSize
 
+from browsers import HOSTILE, Seen, violations
+from edited_reports import edit_report
 from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded
 
 TWO = CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")
@@ -58,3 +65,85 @@ def test_open_gives_the_file_to_the_browser(tmp_path: Path, capsys: Capture) -> 
     without = report_in_a_process({"BROWSER": "", "PATH": ""})
     assert (without.returncode, without.stdout) == (0, "report.html\n")
     assert "There is no browser to open it with; set BROWSER, or open the file by hand." in without.stderr
+
+
+@pytest.fixture
+def site(tmp_path: Path, capsys: Capture) -> Path:
+    """The site of two runs, the second with another seed."""
+    small_experiment(tmp_path)
+    for seed in (3, 7):
+        succeeded(capsys, "run", "experiment.yaml", f"--set=seed={seed}", "--no-latency")
+    wrote = ragtrial(capsys, "report", "--site", "public/pages")
+    assert wrote.out.splitlines()[-1] == "public/pages/index.html"
+    return tmp_path / "public" / "pages"
+
+
+def runs_of(site: Path) -> list[str]:
+    return sorted(path.stem for path in site.glob("2*.html"))
+
+
+def test_a_site_has_a_page_of_each_run_and_is_written_again_as_it_is(site: Path, capsys: Capture) -> None:
+    before = {path.name: (path.read_bytes(), path.stat().st_ino) for path in site.iterdir()}
+    old, new = runs_of(site)
+    text = (site / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r'href="([^"]*html)"', text) == [f"{new}.html", f"{old}.html"]
+    assert "seed: 3 → 7" in text
+    said = ragtrial(capsys, "report", "--site", str(site), "small", "--json").json
+    assert said["wrote"] == [str(site / "index.html")]
+    assert [run["run_id"] for run in said["history"]["runs"]] == [old, new]
+    for path in site.iterdir():
+        content, inode = before.pop(path.name)
+        assert path.read_bytes() == content
+        assert (path.stat().st_ino == inode) == (path.name != "index.html")
+    succeeded(capsys, "report", f"results/small/{old}", "-o", "one.html")
+    assert Path("one.html").read_bytes() == (site / f"{old}.html").read_bytes()
+
+
+def test_a_run_that_is_gone_or_damaged_is_named(site: Path, capsys: Capture) -> None:
+    old, new = runs_of(site)
+    shutil.rmtree(Path("results/small") / old)
+    done = ragtrial(capsys, "report", "--site", "public/pages", "results")
+    assert f"has 1 page of runs that are not in the history, such as {old}" in done.err
+    assert done.out.startswith("One run so far")
+    (Path("results/small") / new / "report.json").write_text("{", encoding="utf-8")
+    done = ragtrial(capsys, "report", "--site", "public/pages")
+    assert (done.code, f"{new}/report.json" in done.err) == (2, True)
+
+
+def test_what_a_hostile_report_says_is_text(site: Path, capsys: Capture, browser: Browser) -> None:
+    """Nothing of it is an element, an address or a request, and axe-core finds nothing, whatever is in it."""
+    old, new = runs_of(site)
+    report = Path("results/small") / new
+    edit_report(report, '"dense"', json.dumps(HOSTILE))
+    edit_report(report, '"experiment": "small"', f'"experiment": {json.dumps(HOSTILE)}')
+    edit_report(report, '"numpy": "', '"numpy": "<b>')
+    (site / f"{new}.html").unlink()
+    done = ragtrial(capsys, "report", "--site", str(site))
+    assert f"{new}.html is not written: " in done.err
+    text = (site / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r'href="([^"]*html)"', text) == [f"{old}.html"]
+    assert not re.search("<script|<img|<b>[0-9]|\u202e|\u0007", text)
+    looks: list[tuple[Literal["light", "dark"], int]] = [("light", 1280), ("dark", 390)]
+    for scheme, width in looks:
+        viewport: ViewportSize = {"width": width, "height": 800}
+        seen = Seen(browser.new_context(bypass_csp=True, color_scheme=scheme, viewport=viewport).new_page())
+        seen.page.goto((site / "index.html").as_uri())
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert violations(seen.page) == []
+        assert (seen.console, [url for url in seen.requests if not url.startswith("file:")]) == ([], [])
+
+
+def test_a_site_that_cannot_be_says_why(site: Path, capsys: Capture) -> None:
+    shutil.copytree("results/small", "results/other")
+    for arguments, message in {
+        "--baseline dense": "--site takes one EXPERIMENT",
+        "small other": "--site takes one EXPERIMENT",
+        "smal": "'smal' is neither an experiment in results nor a folder with runs. Did you mean 'small'?",
+        "results": "'results' has several experiments. There are: other, small.",
+        "small --metric recall@7": "no run has 'recall@7'; the newest one has: ",
+    }.items():
+        done = ragtrial(capsys, "report", "--site", "elsewhere", *arguments.split())
+        assert (done.code, message in done.err) == (2, True), done.err
+    assert not Path("elsewhere").exists()
+    done = ragtrial(capsys, "report", "--site", "experiment.yaml", "small")
+    assert (done.code, "experiment.yaml" in done.err) == (2, True), done.err

@@ -19,6 +19,7 @@ from pages import commands, fenced, replace_sections
 from ragtrial import load_config, run_experiment
 from ragtrial.cli.group import group
 from ragtrial.cli.questions_command import command as questions
+from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.components.embedders.sentence_transformer import Precision
 from ragtrial.labelling.drafting import COPIED, DRAFT_PLACES, PASSAGE_SIZE, STYLES
 from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
@@ -67,6 +68,23 @@ def test_the_commands_of_the_page_of_scores_run_on_a_table_like_its_own(tmp_path
     exec("".join(fenced(page, "python")), {})
 
 
+# history.md
+
+
+def test_the_history_page_says_what_its_commands_print_and_what_levels_are(tmp_path: Path) -> None:
+    page = (DOCS / "history.md").read_text(encoding="utf-8")
+    small_experiment(tmp_path)
+    workflow = yaml.safe_load(next(code for code in fenced(DOCS / "history.md", "yaml") if code.startswith("name:")))
+    steps = [step["run"] for step in workflow["jobs"]["history"]["steps"] if "ragtrial" in step.get("run", "")]
+    commands = ["ragtrial run experiment.yaml -q --no-latency", *fenced(DOCS / "history.md", "sh"), *steps]
+    done = run_script("\n".join(commands), tmp_path)
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-1] == "public/index.html"
+    for number, share in ((1, "1.9%"), (2, "0.7%"), (10, "0.06%")):
+        assert f"{100 * Procedure().in_sequence(number).level:.{len(share) - 3}f}%" == share
+        assert share in page
+
+
 # All pages.
 
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -88,7 +106,7 @@ def test_every_command_on_a_page_exists_and_has_the_options_that_are_written() -
             command.make_parser(click.Context(command)).parse_args(words)
 
 
-NO_SECTIONS = {"ci.md", "data-sets.md"}
+NO_SECTIONS = {"ci.md", "data-sets.md", "history.md"}
 """A workflow, and a separate file. Another test has the examples of the reference, config-*.md."""
 
 

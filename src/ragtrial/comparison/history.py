@@ -20,7 +20,7 @@ from pydantic import Field
 from ragtrial.comparison.comparing import ComparisonOptions, primary_comparisons
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair, PairedScores, input_of
 from ragtrial.comparison.judged_rankings import depend_on_unjudged
-from ragtrial.comparison.number_text import percent, signed
+from ragtrial.comparison.number_text import percent, signed, signed_interval
 from ragtrial.comparison.report_inputs import why_incomparable
 from ragtrial.comparison.statistics.estimates import finite
 from ragtrial.comparison.statistics.procedures import infer
@@ -125,9 +125,8 @@ class Steps:
             outcomes, pairs = dict[str, Outcome](), dict[str, Pair]()
             for line, row in run.items():
                 earlier = lines.get(line, {})
-                same = next((other for other in earlier if _are_equal(scores, other, row)), None)
-                if same is not None:
-                    outcomes[line] = earlier[same]
+                if repeated := _repeated(scores, list(earlier), row):
+                    outcomes[line] = earlier[repeated[0]]
                 elif earlier:
                     pairs[line] = Pair(next(iter(earlier)), row)
             outcomes |= zip(pairs, self._compared(scores, [*pairs.values()], clusters), strict=True)
@@ -153,9 +152,12 @@ class Steps:
         ]
 
 
-def _are_equal(scores: PairedScores, row: int, other: int) -> bool:
-    unknown = np.isnan(scores.values[[row, other]])
-    return bool((unknown[0] == unknown[1]).all() and not np.nan_to_num(scores.differences([Pair(row, other)])).any())
+def _repeated(scores: PairedScores, rows: Sequence[int], row: int) -> list[int]:
+    """Those of ``rows`` that have the scores of ``row``, for the same queries."""
+    differences = scores.differences([Pair(other, row) for other in rows])
+    unknown = np.isnan(scores.values[[*rows, row]])
+    is_equal = (np.nan_to_num(differences) == 0.0) & (unknown[:-1] == unknown[-1])
+    return [other for other, equal in zip(rows, is_equal.all(axis=1), strict=True) if equal]
 
 
 def experiment_runs(folder: Path) -> tuple[list[Report], list[str]]:
@@ -293,19 +295,17 @@ class _Stretch:
 
     def _depends(self, accepted: int, row: int) -> bool:
         """True if labels of unjudged hits could take a step back; False if that is unknown."""
-        names = [self.inputs.names[accepted], self.inputs.names[row]]
-        pair, options = self.inputs.only(names), ComparisonOptions(names[0])
+        pair = self.inputs.only([self.inputs.names[accepted], self.inputs.names[row]])
+        options = ComparisonOptions(pair.names[0])
         with suppress(DamagedReportError):
             return any(depend_on_unjudged(pair, primary_comparisons(pair, options), options.margin))
         return False
 
     def _sentence(self, point: PointPart) -> str:
-        low, high = (signed(end, point.n) for end in point.ci or (None, None))
+        difference, ends = signed(point.difference, point.n), signed_interval(point.ci, point.n, " to ")
         labels = " with the current labels" if point.depends_on_unjudged else ""
-        return (
-            f"{point.setting} is {point.step}{labels} than in run {point.accepted}: {self.inputs.primary} "
-            f"{signed(point.difference, point.n)} ({percent(self.confidence)} CI {low} to {high})."
-        )
+        than = f"{point.step} than in run {point.accepted}{labels}"
+        return f"{point.setting} is {than}: {self.inputs.primary} {difference} ({percent(self.confidence)} CI {ends})."
 
 
 def _state(runs: Sequence[HistoryRunPart]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtrial.comparison.history import HistoryPart, HistoryRunPart, PointPart
-from ragtrial.comparison.number_text import digits_of, percent, signed
+from ragtrial.comparison.number_text import digits_of, percent, signed, signed_interval
 from ragtrial.errors import counted
 from ragtrial.views.page.html_page import asset, content_policy, template
 from ragtrial.views.page.verdict import Axis, axis_over
@@ -84,6 +84,6 @@ def point_words(point: PointPart) -> str:
     mean = "no score" if point.mean is None else f"{point.mean:.{digits_of(point.n)}f}"
     if point.accepted is None:
         return f"{mean}, the first run of this line"
-    interval = f" ({signed(point.ci[0], point.n)} to {signed(point.ci[1], point.n)})" if point.ci else ""
+    interval = f" ({signed_interval(point.ci, point.n, ' to ')})" if point.ci else ""
     step = f"a step, {point.step}" if point.step else "no step"
     return f"{mean}, {signed(point.difference, point.n)}{interval} from run {point.accepted}: {step}"
