@@ -4,6 +4,9 @@ Run ``python make_traces.py NAME...`` in an environment of its own, which has la
 instrumentations (openinference-instrumentation-*, opentelemetry-instrumentation-genai-*), and
 opentelemetry-exporter-otlp-json-file. Each name is one process, because an instrumentation stays.
 
+``python make_traces.py URL`` sends the spans of LangChain to a server of Phoenix instead, and exports them from it; it
+needs arize-phoenix-client and arize-phoenix-otel.
+
 Each retriever is asked q1, then all questions in order, then q2 again, since its first call fails.
 """
 
@@ -15,6 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from time import sleep
+from urllib.request import urlopen
 from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
@@ -105,18 +110,38 @@ def main(name: str) -> None:
     provider = TracerProvider(resource=Resource({"service.name": "shop"}))
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "SPAN_ONLY"
+    trace(provider, instrumentor, call)
+    path.write_text(anywhere(path.read_text()))
+
+
+def trace(provider: TracerProvider, instrumentor: str, call: Callable[[str], object]) -> None:
     module, _, attribute = instrumentor.partition(":")
     getattr(import_module(module), attribute)().instrument(tracer_provider=provider)
     for query in ASKED:
         with suppress(ConnectionError):
             call(query)
     provider.shutdown()
-    text = path.read_text()
-    for folder in (sys.prefix, str(Path(__file__).parents[1])):  # in the trace of the failed call
+
+
+def anywhere(text: str) -> str:
+    """The text without the folders of this machine, which are in the trace of the failed call."""
+    for folder in (sys.prefix, str(Path(__file__).parents[1])):
         text = text.replace(folder, "/srv/app")
-    path.write_text(text)
+    return text
+
+
+def by_phoenix(url: str) -> None:
+    provider = import_module("phoenix.otel").register(endpoint=f"{url}/v1/traces", project_name="shop")
+    trace(provider, *CALLS["langchain-openinference.json"])
+    sleep(10)  # the server reads spans after it has answered
+    for form, name in (("spans", "phoenix-rest.json"), ("spans/otlpv1", "phoenix-otlp.json")):
+        with urlopen(f"{url}/v1/projects/shop/{form}?limit=100") as answer:
+            (FOLDER / name).write_text(anywhere(answer.read().decode()))
+    client = import_module("phoenix.client").Client(base_url=url)
+    frame = client.spans.get_spans_dataframe(project_identifier="shop")
+    frame.drop(columns=["events", "status_message"]).to_parquet(FOLDER / "phoenix.parquet")
 
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        main(name)
+        (by_phoenix if name.startswith("http") else main)(name)

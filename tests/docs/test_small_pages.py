@@ -11,6 +11,7 @@ import click
 import pytest
 import yaml
 
+import traced_search
 from corpora import write_files
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
@@ -216,3 +217,18 @@ def test_the_config_of_the_page_on_sparse_and_late_models_runs(
     report = run_experiment(load_config("page.yaml"))
     assert {one.name for one in report.settings} == {"dense", "bm25", "splade", "colbert", "reranked", "hybrid"}
     assert not report.failures
+
+
+# traces.md
+
+
+def test_the_commands_of_the_page_on_traces_run_up_to_labelling(tmp_path: Path, capsys: Capture) -> None:
+    page, spans = DOCS / "traces.md", ROOT / "tests" / "support" / "traces" / "langchain-openinference.json"
+    write_files(tmp_path, {f"documents/{name}": text for name, text in traced_search.DOCUMENTS.items()})
+    (config,) = fenced(page, "yaml")
+    write_files(tmp_path, {"experiment.yaml": config, "spans.jsonl": spans.read_text(encoding="utf-8")})
+    sample, run, pool, label, score, *_ = commands(page)
+    for command in (sample, run, [*pool[:-1], "5"], score):
+        succeeded(capsys, *command)
+    assert label == ["label", "worklist.json"]
+    assert Path("worklist.json").exists()

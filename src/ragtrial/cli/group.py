@@ -30,6 +30,7 @@ GROUPS = {
     "label": "Grade the texts of a worklist and add them to your labels.",
     "pool": "Write a worklist of the texts to label next.",
     "labels": "List and convert labels.",
+    "sample": "Draw questions to label from the spans of a retriever.",
     "judge": "Let a model grade what the settings found.",
     "questions": "Let a model draft questions from the documents of CONFIG.",
     }, "Other tools": {

@@ -15,12 +15,14 @@ import numpy as np
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
+from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, InputError, without_secrets
 from ragtrial.pipeline.reporting import build_report
 from ragtrial.pipeline.scored_setting import ScoredSetting
-from ragtrial.records import PromptQueries, highest_grades
+from ragtrial.records import Judgment, PromptQueries, highest_grades
 from ragtrial.report.model import Report, write_report
 from ragtrial.report.rows import Row
+from ragtrial.runs.formats.own_files import spellings
 from ragtrial.runs.formats.rows import distinct
 from ragtrial.runs.inputs import RunInput
 from ragtrial.runs.joins import in_order
@@ -57,7 +59,7 @@ def _built(scoring: Scoring, experiment: str) -> tuple[Report, dict[str, list[Ro
     protocol, given = scoring.protocol, scoring.given
     _check_sources(given)
     qrels = given.judgments()
-    labels = labels_of_qrels(qrels, {})
+    labels = _of_documents(qrels.labels) if qrels.labels else labels_of_qrels(qrels, {})
     runs = [
         in_order(run, protocol.order)
         for source, name in given.named_runs()
@@ -81,6 +83,18 @@ def _built(scoring: Scoring, experiment: str) -> tuple[Report, dict[str, list[Ro
         failures=[],
     )
     return report, rankings
+
+
+def _of_documents(labels: PromptQueries) -> PromptQueries:
+    """Labels of whole documents, as qrels have them, each document in its first spelling."""
+    queries = []
+    for query in labels.queries:
+        spelled = spellings(query)
+        judgments = (
+            Judgment(spelled[normalised(one.doc)], one.relevance, group=one.group) for one in query.relevant_docs
+        )
+        queries.append(replace(query, relevant_docs=tuple(judgments)))
+    return PromptQueries(tuple(queries), labels.prompt)
 
 
 def check_new(folder: Path) -> None:

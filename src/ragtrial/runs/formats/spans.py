@@ -150,10 +150,11 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
     A list without objects in it is a value.
     """
-    while isinstance(value, Mapping) and len(value) == 1 and _TYPED.fullmatch(kind := str(next(iter(value)))):
-        value = value[kind]
+    while isinstance(value, Mapping) and value and all(_TYPED.fullmatch(str(kind)) for kind in value):
+        kind = next((kind for kind, typed in value.items() if typed is not None), "")
+        value = value.get(kind)
         if kind.startswith(("array", "kvlist")):
-            value = value.get("values", []) if isinstance(value, Mapping) else value
+            value = value.get("values") or [] if isinstance(value, Mapping) else value
     parts: Iterable[tuple[object, object]] = ()
     if isinstance(value, Mapping):
         parts = value.items()
@@ -201,7 +202,7 @@ def _retrieval(service: str, span: Mapping[str, Any], document: str | None) -> R
         if match := _DOCUMENT.fullmatch(path):
             rows.setdefault(int(match[1]), {})[match[2]] = value
     is_recorded = bool(rows) or any(attributes.get(key) == [] for key in _DOCUMENTS)
-    is_retriever = str(attributes.get("openinference.span.kind")).upper() == "RETRIEVER"
+    is_retriever = "RETRIEVER" in (attributes.get("openinference.span.kind"), span.get("span_kind"))
     if not is_recorded and not is_retriever and attributes.get("gen_ai.operation.name") != "retrieval":
         return None
     passages = tuple(_passage(rows[number], document) for number in sorted(rows))
