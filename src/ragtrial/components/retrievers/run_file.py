@@ -161,7 +161,7 @@ class _OpenRunFile:
             "duplicates": sum(row.duplicates for row in rows),
             "beyond_top_k": sum(max(len(row.documents) - depth, 0) for row in rows),
             "missing": len(missing),
-            "left_out": note or None,
+            **({"left_out": note} if note else {}),
         }
         if missing:
             facts["first_missing"] = listed((repr(short(key, 60)) for key in missing), 3)
