@@ -129,7 +129,7 @@ def test_a_narrow_terminal_gets_the_columns_that_matter_most(width: int, header:
     assert not told or notes == [f"Too wide for {width} columns: {told} (--json has all)."]
 
 
-def test_no_questions_are_needed_at_margin_0_and_other_numbers_of_them_are_shown() -> None:
+def test_numbers_of_questions_and_the_first_of_many_verdicts_are_shown() -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old", margin=0)
     table = verdict_table(made, made.comparisons[:1], 200)
     _, line = table.notes
@@ -145,9 +145,6 @@ def test_no_questions_are_needed_at_margin_0_and_other_numbers_of_them_are_shown
     both = made.model_copy(update={"comparisons": [row, *fewer]})
     (cells,) = descriptive_table(both, ["rr@3", "rbo@3", "err@3"], [row]).rows
     assert cells[-3:] == ["+0.250", "-0.125 (5)", "-"]
-
-
-def test_of_many_verdicts_that_depend_on_unjudged_hits_the_first_are_shown() -> None:
     unjudged = UNJUDGED.of(analyse(contest_between({"b": HALF, "s": [0.9] * 12}), ComparisonOptions("b")))
     assert unjudged is not None
     (one,) = unjudged

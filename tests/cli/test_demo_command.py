@@ -59,3 +59,4 @@ def test_a_demo_over_other_or_changed_files_is_refused(tmp_path: Path, capsys: C
         f"error: mine/documents/hub/webhooks.md: {way_out}",
     ]
     assert not (tmp_path / "mine" / "prompt_queries.json").exists()
+    assert "Directory 'mine/experiment.yaml' is a file." in ragtrial(capsys, "demo", "mine/experiment.yaml").err

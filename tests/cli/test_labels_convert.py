@@ -55,6 +55,14 @@ def test_at_most_twenty_are_listed_unless_all_are_asked_for(convert: Conversions
     assert made.count("hub/reset.md 17-49") == 23
 
 
+def test_strict_writes_nothing_unless_all_is_exact(convert: Conversions) -> None:
+    assert convert.faults(passages(WHITE, TWICE, RED.upper()), "--strict") == [
+        ":1:114: a label of query 'q' is several: hub/reset.md 17-49, hub/reset.md 139-171.",
+        ":1:159: a label of query 'q' is case: hub/lights.md 37-63.",
+    ]
+    assert convert(passages(WHITE), "--strict").code == 0
+
+
 def test_fuzzy_places_are_taken_only_when_asked_for_and_told_with_their_score(convert: Conversions) -> None:
     mistyped = passages(WHITE.replace("turns white", "turnz white"))
     (lost, summary) = convert.faults(mistyped)
@@ -76,14 +84,6 @@ def test_fuzzy_places_are_taken_only_when_asked_for_and_told_with_their_score(co
 
 
 # lost
-
-
-def test_strict_writes_nothing_unless_all_is_exact(convert: Conversions) -> None:
-    assert convert.faults(passages(WHITE, TWICE, RED.upper()), "--strict") == [
-        ":1:114: a label of query 'q' is several: hub/reset.md 17-49, hub/reset.md 139-171.",
-        ":1:159: a label of query 'q' is case: hub/lights.md 37-63.",
-    ]
-    assert convert(passages(WHITE), "--strict").code == 0
 
 
 def test_two_grades_for_one_passage_are_refused_wherever_they_come_from(convert: Conversions) -> None:
@@ -296,14 +296,11 @@ def own(**answer: Any) -> dict[str, Any]:
     return {"queries": [{"id": "a", "text": "?", "relevant_docs": [answer]}]}
 
 
-def test_a_document_that_is_not_there_is_not_looked_for_as_a_passage(convert: Conversions) -> None:
+def test_a_document_that_is_not_there_is_not_looked_for_and_ids_are_new(convert: Conversions) -> None:
     """`ring` is in the documents, but is the name of none."""
     for content in ([{"question": "?", "doc": "ring"}], "question,doc\n?,ring\n", own(doc="ring", start=3, end=9)):
         assert "'ring' of query" in convert.faults(content)[0]
         assert convert.faults(content, "--fuzzy", "0.5")[0].endswith(" is not the id of any of the 4 documents.")
-
-
-def test_questions_without_an_id_get_one_that_no_other_has(convert: Conversions) -> None:
     rows = [{"question": "?", "quote": RED}, {"id": "q1", "question": "why?", "quote": WHITE}]
     assert [query["id"] for query in convert.rows(lines(rows))] == ["q1-2", "q1"]
 

@@ -84,7 +84,7 @@ def test_a_budget_ends_drafting_and_the_same_command_goes_on(capsys: Capture) ->
         assert (nothing.code, "one question could cost more than the budget" in nothing.err) == (2, True)
 
 
-def test_replies_of_no_use_are_counted_and_left_out(capsys: Capture) -> None:
+def test_replies_of_no_use_are_left_out_and_drafts_may_be_the_first_labels(capsys: Capture) -> None:
     with EndpointDouble(default=saying(lambda _: "Question: Why?\nAnswer: because of it")) as double:
         made = questions(capsys, double.url, "--json", "--unanswerable", "0").json
         assert (made["not_in_passage"], made["drafts"], made["wrote"]) == (10, 0, [])
@@ -92,6 +92,14 @@ def test_replies_of_no_use_are_counted_and_left_out(capsys: Capture) -> None:
         made = questions(capsys, double.url, "--model", "other").out
     assert "left out: 10 could not be parsed" in made
     assert not Path("drafts.json").exists()
+    Path("prompt_queries.json").unlink()
+    drafts(capsys, "--count", "2", "--unanswerable", "0")
+    with Session("drafts.json") as session:
+        session.keep()
+        session.quote("article number")
+        session.keep()
+        session.save()
+    assert [query["relevant_docs"][0]["quote"] for query in labels()][1] == "article number"
 
 
 @pytest.mark.parametrize(
@@ -202,14 +210,3 @@ def test_a_review_that_was_killed_between_labels_and_journal_writes_nothing_twic
         assert session.answers.unsaved == []
     assert labels() == before
     assert len(before) == 2
-
-
-def test_drafts_may_be_the_first_labels(capsys: Capture) -> None:
-    Path("prompt_queries.json").unlink()
-    drafts(capsys, "--count", "2", "--unanswerable", "0")
-    with Session("drafts.json") as session:
-        session.keep()
-        session.quote("article number")
-        session.keep()
-        session.save()
-    assert [query["relevant_docs"][0]["quote"] for query in labels()][1] == "article number"

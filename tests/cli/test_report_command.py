@@ -20,7 +20,7 @@ from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succee
 TWO = CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")
 
 
-def test_a_run_writes_the_page_with_its_baseline_and_names_it_last(tmp_path: Path, capsys: Capture) -> None:
+def test_a_run_and_a_report_of_one_setting_have_a_page(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config=TWO)
     ran = succeeded(capsys, "run", "experiment.yaml", "--report", "--baseline", "words")
     (page,) = Path("results/small").glob("*/report.html")
@@ -31,9 +31,6 @@ def test_a_run_writes_the_page_with_its_baseline_and_names_it_last(tmp_path: Pat
     assert Path("later.html").read_bytes() == page.read_bytes()
     said = ragtrial(capsys, "run", "experiment.yaml", "--report", "--json").json
     assert Path(said["page"]).parent == Path(said["report"]).parent
-
-
-def test_a_report_of_one_setting_has_a_page(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path)
     succeeded(capsys, "run", "experiment.yaml")
     made = ragtrial(capsys, "report", "latest")

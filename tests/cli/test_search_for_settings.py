@@ -154,13 +154,17 @@ def test_gates_are_refused_with_what_to_do(folder: Path, capsys: Capture) -> Non
     assert "run the winner's config with gates" in made.err
 
 
-def test_a_value_for_no_combination_is_an_error_one_for_some_is_left_out(folder: Path, capsys: Capture) -> None:
+def test_values_for_no_combination_and_limits_leave_settings_out(folder: Path, capsys: Capture) -> None:
     wrong = search(capsys, "{settings: 4}", "--set", "sweep.matrix.chunker.size=[0, 12]")
     assert wrong.code == 2
     assert "chunker.size is 0; it must be at least 1" in wrong.err
     left_out = search(capsys, "{settings: 12}", "--set", "sweep.matrix.chunker.overlap=[0, 10]", "--json")
     assert left_out.code == 0
     assert any("overlap" in reason for reason in result(left_out)["refused"])
+    made = search(capsys, "{settings: 6, within: {characters@10: 0}}", "--json")
+    assert result(made)["winner"] is None
+    assert result(made)["sentences"][0].endswith(" meets the limits of search.within.")
+    assert not (load_report("latest").folder / "winner.yaml").exists()
 
 
 FAILING = """
@@ -203,10 +207,3 @@ def test_a_search_with_failed_settings_counts_them_and_exits_with_4(text: str, f
     report = load_report("latest")
     assert sorted(one.name for one in report.failures) == sorted(failed)
     assert not any("boost3" in one.name for one in report.settings)
-
-
-def test_limits_leave_out_what_costs_more(folder: Path, capsys: Capture) -> None:
-    made = search(capsys, "{settings: 6, within: {characters@10: 0}}", "--json")
-    assert result(made)["winner"] is None
-    assert result(made)["sentences"][0].endswith(" meets the limits of search.within.")
-    assert not (load_report("latest").folder / "winner.yaml").exists()

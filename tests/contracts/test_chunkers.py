@@ -175,7 +175,9 @@ def test_the_same_text_is_always_cut_the_same_way(kind: str, text: str, encode: 
 
 
 @every_kind
-def test_a_kind_is_registered_under_its_own_name_and_says_what_it_needs(kind: str) -> None:
+def test_a_kind_says_what_it_needs_and_hashes_json_with_its_revision(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = chunker(kind)
     assert made.kind == kind
     made.check()
@@ -187,11 +189,6 @@ def test_a_kind_is_registered_under_its_own_name_and_says_what_it_needs(kind: st
     if made.needs_embedder:
         with pytest.raises(TypeError, match=f"the chunker '{kind}' needs vectors"):
             made.split("text", LengthFunction(range(4)))
-
-
-@every_kind
-def test_what_a_kind_hashes_is_json_and_changes_with_its_revision(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = chunker(kind)
     before = fingerprint(made.fingerprint_parts())
     assert before == fingerprint(chunker(kind).fingerprint_parts())
     monkeypatch.setattr(type(made), "revision", 99)

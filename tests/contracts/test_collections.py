@@ -215,21 +215,18 @@ def test_the_content_is_the_same_in_any_order_and_another_with_any_change(tmp_pa
     assert len(set(contents)) == 5
 
 
-def test_one_that_is_there_is_opened_once_and_one_that_is_not_is_refused(filled: Filled) -> None:
+def test_what_is_there_is_opened_once_and_no_secret_is_told(filled: Filled) -> None:
     named = filled.options.model_copy(update={"document": "source", "check": False})
     assert open_collection(named) is open_collection(filled.options)
     with pytest.raises(InputError) as caught:
         open_collection(filled.elsewhere)
     assert filled.elsewhere.address in str(caught.value)
-
-
-def test_a_secret_is_in_no_message_and_no_identity(filled: Filled) -> None:
     if filled.secret is None:
         assert "SecretStr" not in json.dumps(type(filled.options).model_json_schema())
         return
-    with pytest.raises((InputError, StoreError)) as caught:
+    with pytest.raises((InputError, StoreError)) as refused:
         open_collection(filled.secret)
-    said = [str(caught.value), filled.secret.address, repr(filled.secret), json.dumps(filled.secret.hashed_options())]
+    said = [str(refused.value), filled.secret.address, repr(filled.secret), json.dumps(filled.secret.hashed_options())]
     assert not [text for text in said if SECRET in text]
     none: dict[str, Any] = {"headers": {}, "password": None, "api_key": None, "token": None}
     own = {name: value for name, value in none.items() if name in type(filled.secret).model_fields}

@@ -111,10 +111,20 @@ def test_nothing_retrieved_scores_zero(metrics: list[Metric], case: Scenario) ->
 
 
 @every_metric
-def test_no_queries_have_no_scores(name: str) -> None:
+def test_no_queries_have_no_scores_and_bad_cutoffs_are_refused_first(name: str) -> None:
     values = scores(example(name), scenario().graded())
     assert values.shape == (0,)
     assert values.dtype == np.float64
+    graded = scenario(("a b", "a")).graded()
+    cut = METRICS[name].cut
+    if cut == "required":
+        with pytest.raises(MetricError, match=r" has no cutoff; write .*@k\.$"):
+            scores(example(name, None), graded)
+    if cut == "none":
+        with pytest.raises(MetricError, match=rf": {name} has no cutoff; write {name}"):
+            scores(Metric(name, 3), graded)
+    if cut == "optional":
+        assert scores(example(name, None), graded).shape == scores(example(name, 3), graded).shape == (1,)
 
 
 @given(data=st.data(), metrics=one_of_each_metric(), case=scenarios(least_queries=1))
@@ -188,20 +198,6 @@ def test_a_cutoff_beyond_the_depth_is_refused_even_where_rows_are_shorter(name: 
 
 
 @every_metric
-def test_a_cutoff_that_is_missing_or_too_much_is_refused_before_anything_is_computed(name: str) -> None:
-    graded = scenario(("a b", "a")).graded()
-    cut = METRICS[name].cut
-    if cut == "required":
-        with pytest.raises(MetricError, match=r" has no cutoff; write .*@k\.$"):
-            scores(example(name, None), graded)
-    if cut == "none":
-        with pytest.raises(MetricError, match=rf": {name} has no cutoff; write {name}"):
-            scores(Metric(name, 3), graded)
-    if cut == "optional":
-        assert scores(example(name, None), graded).shape == scores(example(name, 3), graded).shape == (1,)
-
-
-@every_metric
 def test_computing_changes_nothing_it_was_given(name: str) -> None:
     graded = scenario(("a x b", {"b": 2, "a": -1, "c": 1}), ("x", "a")).graded()
     judgments = graded.judgments
@@ -242,15 +238,22 @@ def test_a_metric_without_brackets_has_the_default_parameters_of_its_formula(nam
         assert parameter.parse(str(parameter.default)) == parameter.default, key
 
 
-def test_every_name_and_alias_leads_to_one_metric() -> None:
+def test_every_name_leads_to_one_metric_and_every_formula_is_registered() -> None:
     names = METRICS.names()
     for name, definition in METRICS.members():
         names += [alias.name for alias in definition.aliases if alias.name != name]
     assert len(set(names)) == len(names)
+    formulas = {
+        (family, name)
+        for family, formulas_class in FORMULAS.items()
+        for name, _ in inspect.getmembers(formulas_class, callable)
+        if not name.startswith("_")
+    }
+    assert formulas == {(definition.family, name) for name, definition in METRICS.members()}
 
 
 @every_metric
-def test_every_alias_resolves_with_a_cutoff_or_without_where_it_has_one_or_not(name: str) -> None:
+def test_every_definition_says_what_it_computes_and_aliases_resolve(name: str) -> None:
     definition = METRICS[name]
     for alias in definition.aliases:
         for written in (alias.name, alias.name.upper(), alias.name.replace("_", "-")):
@@ -259,11 +262,6 @@ def test_every_alias_resolves_with_a_cutoff_or_without_where_it_has_one_or_not(n
             if alias.cut != "none" and definition.cut != "none":
                 assert parse_metric(f"{written}@7") == Metric(name, 7, tuple(alias.sets.items()))
                 assert parse_metric(f"{written}_7") == Metric(name, 7, tuple(alias.sets.items()))
-
-
-@every_metric
-def test_every_definition_says_what_it_computes_and_where_that_is_from(name: str) -> None:
-    definition = METRICS[name]
     assert definition.name == name
     assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
     for sentence in (definition.formula, definition.source):
@@ -273,13 +271,3 @@ def test_every_definition_says_what_it_computes_and_where_that_is_from(name: str
     assert definition.needs in typing.get_args(Needs)
     assert getattr(FORMULAS[definition.family], name) is definition.compute
     assert (definition.compute.__doc__ or "").strip()
-
-
-def test_every_public_formula_is_registered() -> None:
-    formulas = {
-        (family, name)
-        for family, formulas_class in FORMULAS.items()
-        for name, _ in inspect.getmembers(formulas_class, callable)
-        if not name.startswith("_")
-    }
-    assert formulas == {(definition.family, name) for name, definition in METRICS.members()}

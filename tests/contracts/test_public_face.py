@@ -37,7 +37,7 @@ def imported_by(code: str, tmp_path: Path) -> set[str]:
     return set(line.split()[1:])
 
 
-def test_the_public_names_are_exactly_these_and_name_no_modules() -> None:
+def test_the_public_names_are_these_and_help_lists_them_with_examples() -> None:
     assert ragtrial.__all__ == dir(ragtrial) == PUBLIC
     assert len(PUBLIC) <= 16
     # The import system would overwrite the one by the other.
@@ -46,9 +46,6 @@ def test_the_public_names_are_exactly_these_and_name_no_modules() -> None:
     assert modules.isdisjoint(PUBLIC)
     with pytest.raises(AttributeError, match="module 'ragtrial' has no attribute 'nothing'"):
         _ = ragtrial.nothing
-
-
-def test_help_lists_every_public_name_and_its_example_can_be_pasted() -> None:
     shown = pydoc.plain(pydoc.render_doc(ragtrial))
     assert [name for name in PUBLIC if f" {name}(" not in shown and f".{name}" not in shown] == []
     shown = (ragtrial.__doc__ or "").split("\n\n", 1)[1]

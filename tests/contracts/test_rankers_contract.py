@@ -334,13 +334,19 @@ def test_a_search_that_finds_nothing_is_an_empty_row(finding_nothing: Run, name:
 
 
 @every_case
-def test_no_questions_find_nothing_and_what_is_asked_is_json(run: Run, name: str) -> None:
+def test_no_questions_find_nothing_and_facts_are_json_values(run: Run, name: str) -> None:
     found = ranked(run, name, [])
     assert (len(found.candidates.rankings), found.candidates.skipped.shape, documents_of(found)) == (0, (0,), [])
     retriever = setting_of_case(run, name).retriever
     asked = [retriever.asked(question) for question in questions_of(run)]
     inputs = retriever.inputs(run.corpus.resources.digest)
     assert json.loads(json.dumps([asked, inputs])) == [asked, inputs]
+    facts = dict(ranked(run, name, questions_of(run)).candidates.facts)
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    assert all(value is None or isinstance(value, int | float | str) for value in facts.values())
+    setting = setting_of_case(run, name)
+    for warning in setting.retriever.warnings(name, facts):
+        assert warning.message.startswith(f"{name}: ")
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kind in REFINERS])
@@ -357,16 +363,6 @@ def test_a_question_that_a_part_skipped_is_skipped(run: Run, name: str) -> None:
     found = refiner.open(run.corpus.context(setting)).refine(questions, parts)
     assert found.skipped.tolist() == [True, False]
     assert found.rankings.lengths.tolist()[0] == 0 < found.rankings.lengths.tolist()[1]
-
-
-@every_case
-def test_facts_are_json_values(run: Run, name: str) -> None:
-    facts = dict(ranked(run, name, questions_of(run)).candidates.facts)
-    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
-    assert all(value is None or isinstance(value, int | float | str) for value in facts.values())
-    setting = setting_of_case(run, name)
-    for warning in setting.retriever.warnings(name, facts):
-        assert warning.message.startswith(f"{name}: ")
 
 
 def made(kitchen: Experiment, name: str, /, **options: object) -> Ranker:

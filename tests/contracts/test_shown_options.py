@@ -15,17 +15,13 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_options_that_change_no_result_are_not_in_the_summary(kind: type[Options]) -> None:
+def test_options_that_change_no_result_are_secrets_limits_or_not_shown(kind: type[Options]) -> None:
     left_out = (kind.unhashed & set(kind.model_fields)) - {"kind", *kind.named_by}
     given = dict.fromkeys(kind.named_by, "shown") | dict.fromkeys(left_out, "hidden")
     summary = kind.model_construct(set(given), **given).summary()
     assert "hidden" not in summary
     assert not [name for name in left_out if f"{name}=" in summary]
     assert not kind.named_by or "shown" in summary
-
-
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_every_secret_and_every_limit_of_time_is_such_an_option(kind: type[Options]) -> None:
     wanted = {name for name, field in kind.model_fields.items() if SecretStr.__name__ in repr(field.annotation)}
     wanted |= {"timeout", "settle_within", "batch_size", "concurrency", "retries"} & set(kind.model_fields)
     assert wanted <= kind.unhashed

@@ -118,6 +118,16 @@ def test_more_units_than_there_are_is_all_of_them(store: Store, tmp_path: Path) 
     assert all(sorted(row) == list(range(7)) for row in found.codes.tolist())
 
 
+def test_queries_in_one_batch_or_one_by_one_find_the_same(store: Store, tmp_path: Path) -> None:
+    vectors, queries = vectors_of(like_embeddings(400, 16, seed=8)), like_embeddings(300, 16, seed=9)
+    with opened(store, vectors, tmp_path) as index:
+        together = index.search(queries, 10)
+        alone = [index.search(query[np.newaxis], 10) for query in queries[::25]]
+    np.testing.assert_array_equal(np.concatenate([one.codes for one in alone]), together.codes[::25])
+    scores = np.concatenate([one.scores for one in alone])
+    np.testing.assert_allclose(scores, together.scores[::25], rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize(("units", "queries", "depth"), [(0, 2, 5), (0, 0, 5), (1, 2, 5), (3, 0, 5), (3, 2, 0)])
 def test_nothing_to_find_is_no_error(store: Store, tmp_path: Path, units: int, queries: int, depth: int) -> None:
     vectors = vectors_of(np.ones((units, 4)))
@@ -130,16 +140,6 @@ def test_an_index_opened_again_finds_the_same(store: Store, tmp_path: Path) -> N
     vectors, queries = vectors_of(like_embeddings(1_200, 16, seed=6)), like_embeddings(30, 16, seed=7)
     first = found_by(store, vectors, queries, 10, tmp_path)
     assert_same(found_by(store, vectors, queries, 10, tmp_path), first)
-
-
-def test_queries_in_one_batch_or_one_by_one_find_the_same(store: Store, tmp_path: Path) -> None:
-    vectors, queries = vectors_of(like_embeddings(400, 16, seed=8)), like_embeddings(300, 16, seed=9)
-    with opened(store, vectors, tmp_path) as index:
-        together = index.search(queries, 10)
-        alone = [index.search(query[np.newaxis], 10) for query in queries[::25]]
-    np.testing.assert_array_equal(np.concatenate([one.codes for one in alone]), together.codes[::25])
-    scores = np.concatenate([one.scores for one in alone])
-    np.testing.assert_allclose(scores, together.scores[::25], rtol=1e-6, atol=1e-6)
 
 
 def test_an_index_of_other_vectors_is_refused(store: Store, tmp_path: Path) -> None:

@@ -97,14 +97,10 @@ def test_the_job_of_gitlab_gates_and_keeps_one_note(root: Path, folder: Path, to
     assert ET.parse(folder / job["artifacts"]["reports"]["junit"]).getroot()
 
 
-def test_the_page_names_every_input_of_the_action_and_the_hook(root: Path) -> None:
+def test_the_page_names_every_input_and_every_cost(root: Path) -> None:
     text = (root / "docs" / "ci.md").read_text(encoding="utf-8")
     action = yaml.safe_load((root / "action.yml").read_text(encoding="utf-8"))
     assert [name for name in action["inputs"] if f"`{name}`" not in text] == []
     (hook,) = yaml.safe_load((root / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     assert [one["id"] for one in blocks_of(root)[2]["repos"][0]["hooks"]] == [hook["id"]]
-
-
-def test_the_page_names_every_cost(root: Path) -> None:
-    text = (root / "docs" / "ci.md").read_text(encoding="utf-8")
     assert [name for name in COSTS if f"`{name}" not in text and f"{name} >" not in text] == []

@@ -66,12 +66,9 @@ def test_each_command_of_the_page_runs(command: str, capsys: Capture) -> None:
     assert len(made.json["labels"]) >= 1
 
 
-def test_the_page_has_a_command_for_every_file_and_every_form() -> None:
+def test_the_page_has_every_form_and_its_example_prints_what_is_shown(capsys: Capture) -> None:
     assert {command.split()[2] for command in COMMANDS} == FILES.keys()
     assert {form for form, _ in FILES.values()} == set(IMPORTERS.names())
-
-
-def test_the_example_prints_what_is_shown(capsys: Capture) -> None:
     assert block("markdown") == RESET == DOCUMENTS["hub/reset.md"]
     assert block("sh") == f"ragtrial {COMMANDS[0]}\n"
     made = ragtrial(capsys, *COMMANDS[0].split(), "-q")

@@ -31,15 +31,14 @@ def resolved(labels: PromptQueries, library: Library) -> ResolvedLabels:
     return resolve(labels, library, "id")
 
 
-def test_the_sizes_are_those_of_the_readme(root: Path, labels: PromptQueries, library: Library) -> None:
+def test_the_sizes_are_those_of_the_readme_and_every_label_resolves(
+    root: Path, labels: PromptQueries, library: Library, resolved: ResolvedLabels
+) -> None:
     readme = " ".join((root / "README.md").read_text(encoding="utf-8").split())
     assert f"({len(library)} articles, {len(labels.queries)} questions)" in readme
     tags = Counter(tag for query in labels.queries for tag in query.tags)
     assert min(tags[tag] for tag in ("error-code", "paraphrase", "version", "multi-doc", "how-to", "fact")) >= 5
     assert sum(query.ordered for query in labels.queries) >= 3
-
-
-def test_every_label_resolves_and_every_quote_stands_once(resolved: ResolvedLabels, library: Library) -> None:
     unanswerable = [query.id for query in resolved.labels.queries if "unanswerable" in query.tags]
     assert len(unanswerable) == 3
     without = [query.id for query in resolved.labels.queries if all(one.relevance < 1 for one in query.relevant_docs)]

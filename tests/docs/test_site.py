@@ -90,7 +90,7 @@ def test_every_kind_has_an_example_and_every_page_a_way_to_it() -> None:
 
 
 @pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
+def test_links_lead_to_a_file_and_pages_install_a_clone_first(page: Path) -> None:
     broken = []
     for link in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):
         target, _, anchor = link.partition("#")
@@ -101,11 +101,7 @@ def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
         if not path.exists() or not is_inside or (anchor and anchor not in anchors(path)):
             broken.append(link)
     assert broken == []
-
-
-@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_installs_a_clone_and_later_its_extras(page: Path) -> None:
-    """The project is on no index: a clone is installed first, with tested versions; then its name adds an extra."""
+    # The project is on no index: a clone is installed first, with tested versions; then its name adds an extra.
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     clone = re.compile(r"pip install -c (?:ragtrial/)?constraints/cpu\.txt '\./?(?:ragtrial)?\[([\w,-]+)\]'")
     extra = re.compile(r"pip install 'ragtrial\[([\w,-]+)\]'")

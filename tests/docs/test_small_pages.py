@@ -148,7 +148,7 @@ def test_the_commands_of_the_page_on_data_sets_print_what_it_shows(shared_data: 
 # questions.md
 
 
-def test_the_page_on_questions_says_the_numbers_and_names_of_the_code() -> None:
+def test_the_pages_on_questions_and_speed_say_what_the_code_says() -> None:
     page = (DOCS / "questions.md").read_text(encoding="utf-8")
     assert f"at most {PASSAGE_SIZE:,} characters" in page
     assert f"at least {COPIED:.0%} of its content words" in page
@@ -157,6 +157,9 @@ def test_the_page_on_questions_says_the_numbers_and_names_of_the_code() -> None:
     ] == []
     options = {name for one in questions.params if isinstance(one, click.Option) for name in one.opts}
     assert set(re.findall(r"^\| `(--[a-z-]+)`", page, re.MULTILINE)) <= options
+    page = (DOCS / "embedding-speed.md").read_text(encoding="utf-8")
+    (comment,) = re.findall(r"precision: \w+ +# (.*)", page)
+    assert comment.split(" | ") == list(typing.get_args(Precision))
 
 
 def test_the_commands_of_the_page_on_questions_run(tmp_path: Path, capsys: Capture) -> None:
@@ -187,12 +190,6 @@ def test_the_config_of_a_search_and_each_option_that_the_page_shows_are_valid(ov
 
 
 # embedding-speed.md
-
-
-def test_the_option_that_embeds_faster_has_all_its_values_on_the_page() -> None:
-    page = (DOCS / "embedding-speed.md").read_text(encoding="utf-8")
-    (comment,) = re.findall(r"precision: \w+ +# (.*)", page)
-    assert comment.split(" | ") == list(typing.get_args(Precision))
 
 
 # sparse-and-late.md

@@ -22,7 +22,9 @@ def _workspace(monkeypatch: pytest.MonkeyPatch, shared_workspace: Path) -> None:
     monkeypatch.setenv("RAGTRIAL_WORKSPACE", str(shared_workspace))
 
 
-def test_its_config_shows_what_an_index_costs_and_which_one_is_not_used(root: Path, tmp_path: Path) -> None:
+def test_its_configs_show_costs_and_have_the_settings_of_its_table(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     report = run_experiment(load_config(root / "configs" / "stores.yaml", [f"output.directory={tmp_path}"]))
     audits = {one.name: one.audit for one in report.settings if one.audit}
     overlaps = [audits[f"faiss-ef_search{ef}"].overlap or 0 for ef in (1, 8, 64)]
@@ -32,9 +34,6 @@ def test_its_config_shows_what_an_index_costs_and_which_one_is_not_used(root: Pa
     assert audits["chroma"].used is True
     assert printed_settings(0) == sorted(audits)
     assert "index-not-used" in {one.code for one in report.warnings}
-
-
-def test_its_config_for_public_data_has_the_settings_of_its_table(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BEIR", "scifact")
     settings, _ = settings_of(load_config(root / "configs" / "stores-beir.yaml"))
     assert printed_settings(1) == sorted({one.name for one in settings} - {"exact"})

@@ -36,7 +36,7 @@ def load(text: str, folder: Path) -> None:
     load_config(folder / "config.yaml")
 
 
-def test_every_provider_of_the_page_loads_and_has_the_variable_of_its_key(page: str, tmp_path: Path) -> None:
+def test_providers_load_and_defaults_are_those_of_the_page(page: str, tmp_path: Path) -> None:
     rows = _PROVIDER.findall(page)
     assert len(rows) == 12
     for _, options, variable in rows:
@@ -45,6 +45,12 @@ def test_every_provider_of_the_page_loads_and_has_the_variable_of_its_key(page: 
         made = EMBEDDERS[given["kind"]].model_validate(given)
         found = made.key_variable if isinstance(made, EndpointEmbedder) else None
         assert (found or "") == variable, options
+    for name, size in (("openai", 64), ("cohere", 96), ("voyage", 128)):
+        made = EMBEDDERS[name].model_validate({"model": "m"})
+        assert made.batch_size == size
+        assert isinstance(made, EndpointEmbedder)
+        assert (made.concurrency, made.timeout, made.retries, made.batch_tokens) == (8, 300, 6, 100_000)
+    assert "64 (Cohere 96, Voyage 128), 100,000" in page
 
 
 OPENAI = {"model", "input", "encoding_format", "dimensions", "user"}
@@ -167,15 +173,6 @@ def test_a_reranker_of_the_page_works_as_it_is_written(page: str, name: str, mon
 
 def test_every_row_of_an_endpoint_has_a_service(page: str) -> None:
     assert {name for name, _, _ in _PROVIDER.findall(page)} == {"local", *SERVICES}
-
-
-def test_defaults_are_those_that_the_page_names(page: str) -> None:
-    for name, size in (("openai", 64), ("cohere", 96), ("voyage", 128)):
-        made = EMBEDDERS[name].model_validate({"model": "m"})
-        assert made.batch_size == size
-        assert isinstance(made, EndpointEmbedder)
-        assert (made.concurrency, made.timeout, made.retries, made.batch_tokens) == (8, 300, 6, 100_000)
-    assert "64 (Cohere 96, Voyage 128), 100,000" in page
 
 
 def test_a_row_in_the_config_of_init_needs_what_the_message_says(page: str, root: Path, tmp_path: Path) -> None:

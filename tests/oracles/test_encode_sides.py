@@ -52,9 +52,12 @@ def test_queries_and_documents_are_encoded_as_the_library_does(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_limit_is_that_of_the_module_that_reads_documents(form: str, models: dict[str, Path]) -> None:
+def test_texts_share_a_vector_where_both_sides_read_alike_to_their_limit(form: str, models: dict[str, Path]) -> None:
     others = {"document length": 7, "static": None, "two static routes": None}
     assert SentenceTransformerEmbedder(model=str(models[form])).max_tokens() == others.get(form, MOST_TOKENS)
+    apart = {"prompt not pooled", "two static routes", "two transformer routes", "a route without a model",
+             "a shared route", "query length", "document length"}  # fmt: skip
+    assert ModelLayout(models[form]).distinguishes_sides == (form in apart)
 
 
 @pytest.mark.parametrize("form", ["limit above positions", "files in a folder"])
@@ -64,13 +67,6 @@ def test_no_more_tokens_are_read_than_there_are_positions(form: str, models: dic
     assert embedder.max_tokens() == MOST_TOKENS
     assert cached.count_too_long(np.array([MOST_TOKENS, MOST_TOKENS + 1])) == 1
     assert cached.tokenizer is not None
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_texts_of_two_sides_share_a_vector_only_where_both_are_read_alike(form: str, models: dict[str, Path]) -> None:
-    apart = {"prompt not pooled", "two static routes", "two transformer routes", "a route without a model",
-             "a shared route", "query length", "document length"}  # fmt: skip
-    assert ModelLayout(models[form]).distinguishes_sides == (form in apart)
 
 
 def test_a_declared_prompt_that_is_put_before_no_text_is_reported(models: dict[str, Path]) -> None:

@@ -24,7 +24,7 @@ def report(load: Load) -> Report:
     return run_experiment(load("retrievers.exact={kind: dense, top_k: 10, store: {kind: exact}}"))
 
 
-def test_the_sample_experiment_scores_as_a_small_model_should(report: Report) -> None:
+def test_the_sample_scores_as_a_small_model_should_and_nothing_is_missing(report: Report) -> None:
     scores = {name: score.mean for name, score in report.setting("exact").scores.items()}
     assert {name: scores[name] for name in ("ndcg@10", "recall@10", "rr@10", "hit_rate@10")} == {
         "ndcg@10": pytest.approx(0.68, abs=0.1), "recall@10": pytest.approx(0.72, abs=0.1),
@@ -32,9 +32,6 @@ def test_the_sample_experiment_scores_as_a_small_model_should(report: Report) ->
     }  # fmt: skip
     outside = {name: score for name, score in scores.items() if score is None or not 0 < score <= 1}
     assert set(outside) == {"dcg@5", "dcg@10"}
-
-
-def test_nothing_of_the_sample_is_cut_short_or_missing(report: Report) -> None:
     assert report.failures == []
     assert report.dataset.empty_documents == 0
     for setting in report.settings:

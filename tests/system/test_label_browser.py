@@ -183,7 +183,7 @@ def test_on_a_phone_the_grades_are_in_reach_and_nothing_is_wider(browser: Browse
         assert box["height"] >= 44
 
 
-def test_a_second_tab_is_told_what_the_first_did(browser: Browser, page: LabelPage) -> None:
+def test_a_second_tab_and_a_server_that_has_ended_are_told(browser: Browser, page: LabelPage) -> None:
     with opened(browser, page) as first, opened(browser, page, said=True) as second:
         first.answer("3", "2 of 6 · 1 graded")
         second.answer("0", "2 of 6 · 1 graded")
@@ -192,9 +192,6 @@ def test_a_second_tab_is_told_what_the_first_did(browser: Browser, page: LabelPa
         expect(second.page.get_by_role("alert")).to_be_hidden()
     given = page.session.answers.given
     assert (given[0].grade, given[1].grade) == (3, 0)
-
-
-def test_a_server_that_has_ended_is_told(browser: Browser, page: LabelPage) -> None:
     with opened(browser, page, said=True) as seen:
         page.shutdown()
         seen.press("1")

@@ -126,12 +126,11 @@ def test_it_is_light_or_dark_like_the_system_at_first(look: Look, file: Path, sc
     assert seen.page.evaluate(colour) != background
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen(look: Look, file: Path) -> None:
+def test_without_scripts_the_verdicts_stand_and_a_phone_has_no_wider_page(
+    look: Look, file: Path, browser: Browser
+) -> None:
     seen = look(file, "#q=quote", viewport={"width": 390, "height": 800})
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-def test_without_scripts_the_verdicts_stand_there(browser: Browser, file: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(file.as_uri())

@@ -94,14 +94,11 @@ def test_what_moved_and_why_is_shown(look: Look, file: Path, golden: Callable[[s
     golden("page-moved", "\n".join(f"{place}\n{moved(look(file, place)).inner_text()}\n" for place in places))
 
 
-def test_passages_say_at_which_rank_they_were_found(look: Look, swept: Path) -> None:
+def test_passages_say_their_ranks_and_options_of_a_sweep_their_effects(look: Look, swept: Path) -> None:
     seen = look(swept, "#q=rye&b=both-size60")
     text = seen.page.locator("#moved").inner_text()
     assert re.search(r"A passage of grade 2 in bread/rye\.md: (found at rank (\d|–) → (\d|–)|found by neither)\.", text)
     assert "The difference is not split among documents: passages count" in text
-
-
-def test_each_option_of_a_sweep_has_a_row_with_its_effect(look: Look, swept: Path) -> None:
     (report,) = swept.parent.glob("*/report.json")
     effects = sweep_effects(input_of([str(report.parent)]), Procedure())
     assert effects is not None

@@ -285,7 +285,7 @@ def test_an_unclear_removal_is_refused(
     assert len(Upkeep(experiment.workspace).entries()) == 11
 
 
-def test_removing_says_what_went_and_how_much_that_was(experiment: Experiment, capsys: Capture) -> None:
+def test_removing_says_how_much_went_and_checking_what_was_damaged(experiment: Experiment, capsys: Capture) -> None:
     run(experiment, "chunker.size=60")
     _, would = answer(capsys, "prune", str(experiment.file), "--unused", "--dry-run")
     assert would["dry_run"]
@@ -295,9 +295,6 @@ def test_removing_says_what_went_and_how_much_that_was(experiment: Experiment, c
     assert f"\n{count} entries, " in out
     assert f" removed from {experiment.workspace}" in out
     assert answer(capsys, "prune", str(experiment.file), "--unused")[1]["removed"] == []
-
-
-def test_checking_says_what_was_damaged(experiment: Experiment, capsys: Capture) -> None:
     (path,) = experiment.workspace.glob("chunks/*/start.npy")
     flip(path)
     code, checked = answer(capsys, "verify", str(experiment.file))

@@ -73,7 +73,7 @@ def test_retrieved_results_say_where_each_hit_is_and_are_not_evaluated(experimen
     assert results.evaluations == {}
 
 
-def test_results_from_anywhere_are_scored_by_query_id(experiment: Experiment) -> None:
+def test_results_are_scored_by_query_id_and_an_absent_one_scores_zero(experiment: Experiment) -> None:
     given = results_of(smooth="soup/leek.md soup/tomato.md", rye="oven.txt bread/rye.md", keep="storage.txt x y")
     (scored,) = evaluator_of(experiment).run([given])
     assert [result.id for result in scored.results] == [query["id"] for query in QUERIES]
@@ -83,15 +83,19 @@ def test_results_from_anywhere_are_scored_by_query_id(experiment: Experiment) ->
     assert (keep["precision@1"], keep["ndcg@3"], keep["dcg@3"]) == (1.0, 1.0, 3.0)
     assert evaluations_of(scored, "smooth")["recall@3"] == 1.0
     assert scored.evaluations["rr@3"] == Mean((1 / 2 + 1 + 1) / 3, 3)
-
-
-def test_a_query_without_results_scores_zero_and_is_in_the_mean(experiment: Experiment) -> None:
     (scored,) = evaluator_of(experiment).run([results_of(rye="bread/rye.md bread/rolls.md", keep="")])
     for query in ("keep", "smooth"):
         assert {evaluations_of(scored, query)[name] for name in ("precision@1", "recall@3", "rr@3", "ndcg@3")} == {0.0}
     assert scored.evaluations["recall@3"] == Mean(1 / 3, 3)
     missing = next(result for result in scored.results if result.id == "smooth")
     assert (missing.hits, missing.query) == ((), QUERIES[2]["text"])
+    with pytest.raises(LabelsError) as caught:
+        evaluator_of(experiment).run([results_of(rye="oven.txt", tea="oven.txt", cake="oven.txt")])
+    assert str(caught.value) == "results of 'elsewhere' have queries without labels: 'cake', 'tea'."
+    given = ExperimentResults("elsewhere", (QueryResult("rye"), QueryResult("keep"), QueryResult("rye", (Hit("a"),))))
+    with pytest.raises(LabelsError) as caught:
+        evaluator_of(experiment).run([given])
+    assert str(caught.value) == "results of 'elsewhere' have queries more than once: 'rye'; keep one."
 
 
 @pytest.mark.parametrize(("no_relevant", "value", "n"), [("skip", None, 3), ("zero", 0.0, 4)])
@@ -134,16 +138,6 @@ def test_nothing_that_is_given_is_changed(experiment: Experiment) -> None:
     evaluator_of(experiment).run([given])
     assert given == before
     assert (evaluations, means) == ({"rr@3": 0.5}, {"other": Mean(1.0, 1)})
-
-
-def test_results_without_labels_or_with_a_query_twice_are_refused(experiment: Experiment) -> None:
-    with pytest.raises(LabelsError) as caught:
-        evaluator_of(experiment).run([results_of(rye="oven.txt", tea="oven.txt", cake="oven.txt")])
-    assert str(caught.value) == "results of 'elsewhere' have queries without labels: 'cake', 'tea'."
-    given = ExperimentResults("elsewhere", (QueryResult("rye"), QueryResult("keep"), QueryResult("rye", (Hit("a"),))))
-    with pytest.raises(LabelsError) as caught:
-        evaluator_of(experiment).run([given])
-    assert str(caught.value) == "results of 'elsewhere' have queries more than once: 'rye'; keep one."
 
 
 def test_results_are_scored_without_reading_the_documents(experiment: Experiment) -> None:

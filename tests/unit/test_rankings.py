@@ -14,7 +14,7 @@ def rows_of(rankings: Rankings) -> list[list[int]]:
     return [[int(code) for code in row if code != PADDING] for row in rankings.codes]
 
 
-def test_rows_of_unequal_length_are_padded_at_the_end() -> None:
+def test_rows_are_padded_and_codes_of_another_shape_refused() -> None:
     rankings = from_rows([[7, 3, 5], [], [4]], [[0.9, 0.5, 0.25], [], [1.5]])
     assert rankings.codes.dtype == np.int32
     assert rankings.codes.tolist() == [[7, 3, 5], [-1, -1, -1], [4, -1, -1]]
@@ -24,6 +24,9 @@ def test_rows_of_unequal_length_are_padded_at_the_end() -> None:
     )
     assert rankings.lengths.tolist() == [3, 0, 1]
     assert (len(rankings), rankings.depth) == (3, 3)
+    codes, scores = np.zeros((2, 3), dtype=np.int32), np.zeros((2, 4), dtype=np.float32)
+    with pytest.raises(ValueError, match=re.escape("codes (2, 3) and scores (2, 4) must share a 2-d shape")):
+        Rankings(codes, scores)
 
 
 @pytest.mark.parametrize("rows", [[], [[]], [[], []]])
@@ -39,12 +42,6 @@ def test_a_row_with_another_number_of_scores_than_of_codes_is_refused(scores: li
         from_rows([[4], [1, 2, 3]], [[0.9], scores])
 
 
-def test_codes_and_scores_of_different_shape_are_refused() -> None:
-    codes, scores = np.zeros((2, 3), dtype=np.int32), np.zeros((2, 4), dtype=np.float32)
-    with pytest.raises(ValueError, match=re.escape("codes (2, 3) and scores (2, 4) must share a 2-d shape")):
-        Rankings(codes, scores)
-
-
 @pytest.mark.parametrize(("depth", "rows"), [(1, [[7], [4]]), (2, [[7, 3], [4]]), (9, [[7, 3, 5], [4]])])
 def test_a_cut_keeps_the_first_units_and_their_scores(depth: int, rows: list[list[int]]) -> None:
     rankings = from_rows([[7, 3, 5], [4]], [[3, 2, 1], [6]])
@@ -55,7 +52,7 @@ def test_a_cut_keeps_the_first_units_and_their_scores(depth: int, rows: list[lis
     assert rankings.depth == 3
 
 
-def test_collapse_keeps_the_first_chunk_of_a_document_with_its_score_and_counts_the_dropped() -> None:
+def test_collapse_keeps_the_first_chunk_and_queries_apart() -> None:
     owner = np.array([0, 0, 1, 1, 2], dtype=np.int32)  # chunks 0 and 1 are of document 0, ...
     rankings = from_rows([[3, 1, 0, 2, 4], [4], [0, 1]], [[5, 4, 3, 2, 1], [9], [8, 7]])
     collapsed = collapse(rankings, owner)
@@ -66,9 +63,6 @@ def test_collapse_keeps_the_first_chunk_of_a_document_with_its_score_and_counts_
     )
     assert collapsed.dropped.tolist() == [2, 0, 1]
     assert collapsed.rankings.codes.dtype == collapsed.units.dtype == np.int32
-
-
-def test_collapse_copies_keeps_queries_apart_and_is_cut_as_a_whole() -> None:
     rankings = from_rows([[1, 1, 0]], [[3, 2, 1]])
     collapse(rankings, np.array([5, 5], dtype=np.int32))
     assert rankings.codes.tolist() == [[1, 1, 0]]

@@ -271,16 +271,13 @@ def test_a_killed_pull_is_ended_by_the_next(first: Experiment, tmp_path: Path, c
     assert list(second.workspace.rglob(".partial-*")) == []
 
 
-def test_an_empty_url_has_nothing_and_a_file_is_no_place(tmp_path: Path, capsys: Capture) -> None:
+def test_an_empty_url_has_nothing_and_passwords_are_in_no_message(tmp_path: Path, capsys: Capture) -> None:
     nothing = ragtrial(capsys, "cache", "pull", f"memory://{uuid.uuid4().hex}", str(tmp_path / "workspace"))
     assert nothing.out.startswith("0 entries fetched, 0 B; 0 there already")
     assert "warning: there is nothing at memory://" in nothing.err
     (tmp_path / "file").write_text("no folder")
     made = ragtrial(capsys, "cache", "pull", str(tmp_path / "file"), str(tmp_path / "workspace"))
     assert (made.code, made.err) == (2, f"error: {tmp_path}/file is a file; name a folder.\n")
-
-
-def test_a_password_in_a_url_is_in_no_message(tmp_path: Path, capsys: Capture) -> None:
     with socket.socket() as closed:  # bound, and not listening: whoever connects is refused
         closed.bind(("127.0.0.1", 0))
         url = f"ftp://me:pass@word@127.0.0.1:{closed.getsockname()[1]}/x"

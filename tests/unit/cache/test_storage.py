@@ -121,7 +121,7 @@ def test_fingerprints_tell_values_apart_and_outlive_an_upgrade() -> None:
     assert text_key("caf\u00e9").hex() == "9883c13e4279980fe3f262ea93047f84"
 
 
-def test_the_digest_of_files_follows_bytes_and_paths_below_the_root(tmp_path: Path) -> None:
+def test_digests_follow_bytes_and_workspaces_keep_a_gitignore(tmp_path: Path) -> None:
     def digest(name: str, files: dict[str, str]) -> str:
         root = write_files(tmp_path / name, files)
         return files_digest(root, [root / file for file in files])
@@ -130,6 +130,11 @@ def test_the_digest_of_files_follows_bytes_and_paths_below_the_root(tmp_path: Pa
     assert digest("moved", {"b": "B", "a": "A"}) == one
     others = [digest("x", {"a": "B", "b": "A"}), digest("y", {"a": "A", "c": "B"}), digest("z", {"a": "AB", "b": ""})]
     assert len({one, *others}) == 4
+    Workspace(tmp_path / "new")
+    assert (tmp_path / "new" / ".gitignore").read_text() == "*\n"
+    write_files(tmp_path / "old", {".gitignore": "build/\n"})
+    Workspace(tmp_path / "old")
+    assert (tmp_path / "old" / ".gitignore").read_text() == "build/\n"
 
 
 # --- the workspace
@@ -144,7 +149,7 @@ def no_build(folder: Path) -> None:
     pytest.fail(f"{folder} must not be built again")
 
 
-def test_a_stage_is_built_once_and_then_only_read(workspace: Workspace) -> None:
+def test_a_stage_is_built_once_or_says_how_to_mend_it(workspace: Workspace) -> None:
     assert not workspace.has("chunks", "abc")
     made = workspace.stage("chunks", "abc", "chunks", lambda folder: write_text(folder / "a", "A"))
     assert made == workspace.path("chunks", "abc") == workspace.root / "chunks" / "abc"
@@ -152,6 +157,18 @@ def test_a_stage_is_built_once_and_then_only_read(workspace: Workspace) -> None:
     assert workspace.stage("chunks", "abc", "chunks", no_build) == made
     assert Workspace(workspace.root).stage("chunks", "abc", "chunks", no_build) == made
     assert names_in(made) == ["a", "stage.json"]
+
+    def build(folder: Path) -> None:
+        with full_disk(100):
+            (folder / "big").write_bytes(b"x" * 5000)
+
+    with pytest.raises(WorkspaceError) as caught:
+        workspace.stage("chunks", "a", "chunks (small)", build)
+    assert str(caught.value) == (
+        f"{workspace.root}/chunks/a cannot be written: File too large. Free space, mend permissions, or name another "
+        "folder with `workspace:` or RAGTRIAL_WORKSPACE."
+    )
+    assert not workspace.has("chunks", "a")
 
 
 @pytest.mark.parametrize("failure", [ValueError("broken"), KeyboardInterrupt()])
@@ -166,20 +183,6 @@ def test_a_build_that_fails_leaves_nothing_and_frees_the_stage(workspace: Worksp
     assert names_in(workspace.root / "chunks") == []
     made = workspace.stage("chunks", "a", "chunks (small)", lambda folder: write_text(folder / "whole", ""))
     assert names_in(made) == ["stage.json", "whole"]
-
-
-def test_a_build_that_cannot_write_says_what_and_how_to_mend_it(workspace: Workspace) -> None:
-    def build(folder: Path) -> None:
-        with full_disk(100):
-            (folder / "big").write_bytes(b"x" * 5000)
-
-    with pytest.raises(WorkspaceError) as caught:
-        workspace.stage("chunks", "a", "chunks (small)", build)
-    assert str(caught.value) == (
-        f"{workspace.root}/chunks/a cannot be written: File too large. Free space, mend permissions, or name another "
-        "folder with `workspace:` or RAGTRIAL_WORKSPACE."
-    )
-    assert not workspace.has("chunks", "a")
 
 
 @pytest.mark.parametrize(
@@ -198,14 +201,6 @@ def test_a_workspace_of_another_layout_is_an_error_and_stays_as_it_is(tmp_path: 
     )
     assert caught.value.exit_code == 3
     assert (root / "LAYOUT").read_bytes() == content
-
-
-def test_a_workspace_is_kept_out_of_version_control_and_keeps_a_gitignore_that_is_there(tmp_path: Path) -> None:
-    Workspace(tmp_path / "new")
-    assert (tmp_path / "new" / ".gitignore").read_text() == "*\n"
-    write_files(tmp_path / "old", {".gitignore": "build/\n"})
-    Workspace(tmp_path / "old")
-    assert (tmp_path / "old" / ".gitignore").read_text() == "build/\n"
 
 
 # --- vectors

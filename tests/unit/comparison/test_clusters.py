@@ -159,11 +159,18 @@ def made_of(name: str) -> Any:
     return contest_between({name: [0.5]}).settings[0].part
 
 
-def test_fewer_than_ten_differing_clusters_have_no_interval_however_many_questions_differ() -> None:
+def test_too_few_differing_clusters_have_no_interval_and_are_told() -> None:
     few = of_clusters(9, 20)
     assert (few.losses, few.ci, few.verdict) == (45, None, "too few differences")
     assert of_clusters(10, 20).verdict == "worse"
     assert of_clusters(10, 14).verdict == "worse"
+    comparison = compare_settings(repeated(scores_of(9, 0.1), 3), ComparisonOptions(procedure=Procedure(flips=500)))
+    assert "fewer than 10 clusters of queries; no interval is given" in comparison_text(comparison, 160)
+    queries = [query_of(place, cluster=f"c{place // 2}") for place in range(40)]
+    made = compared(contest_between({"old": np.full(40, 0.5), "new": np.tile([0.25, 0.75], 20)}, queries), "old")
+    (part,) = made.comparisons
+    assert (part.verdict, part.wins, part.losses, part.differing_clusters) == ("too few differences", 20, 20, 0)
+    assert part.sentence == "only 0 of 20 clusters of questions differ, fewer than 10; no interval is given"
 
 
 @pytest.mark.parametrize(("clusters", "is_told"), [(9, True), (3, True), (20, False)])
@@ -177,16 +184,6 @@ def test_a_verdict_gives_clusters_as_the_reason_if_enough_questions_differ(clust
         (warning,) = [one for one in made.warnings if one.code == "few-clusters"]
         assert f"are in {clusters} clusters, and an interval takes 10 that differ. Add" in warning.message
         assert "more questions in other clusters (old and new0 differ on" in " ".join(made.conclusion.sentences)
-
-
-def test_too_few_differing_clusters_are_told_also_where_differences_cancel_out() -> None:
-    comparison = compare_settings(repeated(scores_of(9, 0.1), 3), ComparisonOptions(procedure=Procedure(flips=500)))
-    assert "fewer than 10 clusters of queries; no interval is given" in comparison_text(comparison, 160)
-    queries = [query_of(place, cluster=f"c{place // 2}") for place in range(40)]
-    made = compared(contest_between({"old": np.full(40, 0.5), "new": np.tile([0.25, 0.75], 20)}, queries), "old")
-    (part,) = made.comparisons
-    assert (part.verdict, part.wins, part.losses, part.differing_clusters) == ("too few differences", 20, 20, 0)
-    assert part.sentence == "only 0 of 20 clusters of questions differ, fewer than 10; no interval is given"
 
 
 def test_the_procedure_counts_the_clusters_of_scored_questions() -> None:
@@ -215,7 +212,7 @@ def alike(size: int, correlation: float, gain: float = 0.05, docs: int = 30, see
     return contest_between({"old": np.full(len(document), 0.5), "new": 0.5 + gain + 0.2 * noise}, queries)
 
 
-def test_questions_of_a_document_are_told_of_only_where_a_verdict_would_change() -> None:
+def test_questions_of_a_document_are_told_of_and_advice_is_to_name_clusters() -> None:
     strong = compared(alike(8, 0.9), "old")
     (told,) = [warning for warning in strong.warnings if warning.code == "clusters-not-named"]
     assert strong.comparisons[0].verdict == "better"
@@ -227,19 +224,16 @@ def test_questions_of_a_document_are_told_of_only_where_a_verdict_would_change()
     assert (joined.comparisons[0].verdict, joined.comparisons[0].clusters) == ("inconclusive", 30)
     assert joined.comparisons[0].effect_size == pytest.approx(strong.comparisons[0].effect_size)
     assert joined.warnings == []
-
-
-def joined_by_document(inputs: ComparisonInput) -> ComparisonInput:
-    report = inputs.report.model_copy(update={"clusters": "document"})
-    return replace(inputs, settings=tuple(replace(setting, report=report) for setting in inputs.settings))
-
-
-def test_of_few_clusters_by_document_the_advice_is_to_name_clusters() -> None:
     advice = "leave the key out, and name clusters yourself (`cluster` of a query in the labels)."
     named = repeated(scores_of(9, 0.1), 3)
     for inputs, is_advised in ((joined_by_document(alike(8, 0.9, docs=12)), True), (named, False)):
         (warning,) = [one for one in compared(inputs).warnings if one.code == "few-clusters"]
         assert (advice in warning.message) == is_advised
+
+
+def joined_by_document(inputs: ComparisonInput) -> ComparisonInput:
+    report = inputs.report.model_copy(update={"clusters": "document"})
+    return replace(inputs, settings=tuple(replace(setting, report=report) for setting in inputs.settings))
 
 
 def test_labels_and_config_name_clusters_which_runs_and_rescored_reports_keep(tmp_path: Path) -> None:

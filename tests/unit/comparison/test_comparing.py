@@ -62,7 +62,7 @@ def test_the_comparisons_by_the_primary_metric_are_those_of_the_whole_comparison
     assert primary_comparisons(inputs, options) == whole
 
 
-def test_what_only_rounding_keeps_apart_is_a_tie_everywhere() -> None:
+def test_what_rounding_keeps_apart_ties_and_questions_settle_with_power() -> None:
     sum_of_parts, queries = 0.1 + 0.2, [query_of(place, tags=["x"] if place < 6 else []) for place in range(12)]
     assert sum_of_parts > 0.3
     inputs = contest_between({"old": [0.3] * 12, "new": [sum_of_parts] * 11 + [0.6]}, queries)
@@ -74,9 +74,6 @@ def test_what_only_rounding_keeps_apart_is_a_tie_everywhere() -> None:
     tagged, untagged = compare_slices(inputs, [part], QUICK).comparisons
     assert (tagged.wins, tagged.ties, tagged.losses) == (0, 6, 0)
     assert (untagged.wins, untagged.ties, untagged.losses) == (1, 5, 0)
-
-
-def test_so_many_questions_as_settle_a_pair_show_its_difference_four_times_of_five() -> None:
     random = np.random.default_rng(8)
     differences = random.normal(0.05, 0.25, 60)
     part = only(compared({"old": np.full(60, 0.4), "new": 0.4 + differences}))
@@ -100,15 +97,12 @@ def test_the_conclusion_says_of_each_setting_what_the_table_says_against_the_top
         assert len(in_table) == 4
 
 
-def test_the_pairs_with_the_best_are_close_and_best_is_who_is_so_on_questions_of_all() -> None:
+def test_pairs_with_the_best_are_close_and_ranked_by_size_or_baseline() -> None:
     scores = shifted(0.1, 0.4, 0.3, 0.0, 0.05, 0.15)
     scores["b"], scores["c"] = [0.9] * 28 + [0.5] * 12, [0.6] * 28 + [0.95] * 12
     close = close_comparisons(compared({**scores, "easy": [None] * 28 + [0.1] * 12}))
     assert {part.baseline for part in close} == {"c"}
     assert {part.setting for part in close} == {"a", "b", "d", "e", "f", "easy"}
-
-
-def test_pairs_are_ranked_by_the_best_their_size_or_the_baseline() -> None:
     close = close_comparisons(compared({**shifted(0, 0.2), "none": np.full(40, np.nan)}), everything=True)
     assert [(part.baseline, part.setting) for part in close] == [("b", "a"), ("a", "none"), ("b", "none")]
     assert [part.difference is None for part in close] == [False, True, True]
@@ -120,7 +114,7 @@ def test_pairs_are_ranked_by_the_best_their_size_or_the_baseline() -> None:
     assert [part.setting for part in close_comparisons(made)] == list("befgac")
 
 
-def test_all_numbers_of_a_comparison_are_over_the_queries_that_count_for_both() -> None:
+def test_the_sentence_of_the_procedure_and_numbers_over_common_queries() -> None:
     one, two, three = np.random.default_rng(1).random((3, 40))
     three[:15] = np.nan
     for part in compared({"one": one, "two": two, "three": three}).comparisons:
@@ -128,9 +122,6 @@ def test_all_numbers_of_a_comparison_are_over_the_queries_that_count_for_both() 
         assert part.mean is not None
         assert part.mean_baseline is not None
         assert part.difference == pytest.approx(part.mean - part.mean_baseline)
-
-
-def test_the_sentence_of_the_procedure_says_what_was_drawn_and_how_sure_it_is() -> None:
     assert compared(shifted(0, 0.1, 0.2)).procedure.sentence == (
         "Paired sign-flip test and balanced bootstrap-t (max-t, 999 flips, 999 resamples, seed 0); 95% "
         "intervals, simultaneous for 3 comparisons."

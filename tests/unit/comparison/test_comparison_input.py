@@ -96,7 +96,7 @@ def test_runs_are_called_by_times_or_experiments(shelf: Path, tmp_path: Path, mo
     assert input_of(ids, baseline=f"{ids[1]}:bm25").baseline == f"{ids[1]}:bm25"
 
 
-def test_reports_without_a_name_are_numbered_and_one_given_twice_counts_once(here: Path) -> None:
+def test_reports_are_numbered_and_settings_and_metrics_chosen_by_name(here: Path) -> None:
     values = {"a": [0.5, 0.6]}
     assert input_of([report_of(values), report_of(values)]).names == ("report-1:a", "report-2:a")
     inputs = input_of(["main", "./main"])
@@ -104,12 +104,6 @@ def test_reports_without_a_name_are_numbered_and_one_given_twice_counts_once(her
     report = load_report("main")
     assert input_of([report, report]).names == ("dense", "bm25")
     assert codes(input_of(["main", "branch"], baseline="main")) == ["no-partner"]
-
-
-# settings and baselines
-
-
-def test_settings_and_metrics_are_chosen_by_name(here: Path) -> None:
     assert input_of(["main", "branch"], settings=["dense"]).names == ("main:dense", "branch:dense")
     one = input_of(["main", "branch"], settings=["dense", "branch:bm25"])
     assert one.names == ("main:dense", "branch:dense", "branch:bm25")
@@ -119,6 +113,9 @@ def test_settings_and_metrics_are_chosen_by_name(here: Path) -> None:
     assert input_of(["main"], primary="recall@3").metrics[0] == "recall@3"
     assert input_of(["main"], ["NDCG@3", "MRR@3"]).metrics == ("ndcg@3", "rr@3")
     assert input_of(["main"]).limited_to(["recall@3", "rr@3"]).metrics == ("ndcg@3", "recall@3", "rr@3")
+
+
+# settings and baselines
 
 
 @pytest.mark.parametrize(
@@ -208,22 +205,19 @@ def test_reports_that_are_not_there_are_named_at_once_with_what_there_is(here: P
     assert " It holds branch, main. " in str(caught.value)
 
 
-def test_a_setting_that_failed_is_told_beside_those_that_are_compared() -> None:
+def test_a_failed_setting_is_told_and_absent_values_are_nan() -> None:
     failed = [FailurePart(name="bm25", error="out of memory")]
     inputs = input_of([report_of({"dense": [0.5, 0.25], "rrf": [1.0, 0.5]}, failures=failed)])
     assert [(one.code, one.message) for one in inputs.warnings] == [
         ("setting-failed", "kitchen: bm25 failed when it was run, and is not compared.")
     ]
-
-
-# values
-
-
-def test_values_stand_by_query_and_are_nan_where_there_is_none() -> None:
     inputs = input_of([report_of({"a": [0.5, None, 0.25], "b": [1.0, 0.75, 0.0]})])
     nan = math.nan
     np.testing.assert_array_equal(inputs.scores("ndcg@3").values, [[0.5, nan, 0.25], [1.0, 0.75, 0.0]])
     np.testing.assert_array_equal(inputs.scores("ndcg@3").differences(inputs.pairs("a")), [[0.5, nan, -0.25]])
+
+
+# values
 
 
 def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_that_is_said() -> None:

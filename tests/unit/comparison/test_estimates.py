@@ -31,7 +31,7 @@ def test_means_and_intervals_are_those_of_statsmodels(data: list[tuple[float, fl
     assert (found.low, found.high) == pytest.approx(tuple(map(float, wider)), abs=1e-9)
 
 
-def test_equal_effects_and_symmetric_values_have_student_s_intervals() -> None:
+def test_intervals_are_student_s_but_of_skewed_or_equal_values() -> None:
     """By hand: weights 100 and 300 give (100 * 0.1 + 300 * 0.1) / 400, and a standard error of 1 / 20."""
     found = combined_effect(np.array([0.1, 0.1]), np.array([0.01, 1 / 300]), 0.05)
     assert found.mean == pytest.approx(0.1)
@@ -40,6 +40,18 @@ def test_equal_effects_and_symmetric_values_have_student_s_intervals() -> None:
     values = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
     expected = stats.t.interval(0.95, 4, values.mean(), stats.sem(values))
     assert mean_interval(values, 0.05, "dcg@10") == pytest.approx(expected)
+    assert weighted_kappa(confusion([(0, 1), (0, 2), (0, 0)], GRADES), GRADES) is None
+    assert mean_interval(np.full(20, 0.3), 0.05, "dcg@10") is None
+    assert mean_interval(np.array([0.5]), 0.05, "dcg@10") is None
+    # Scores most of which are 1, as of a good setting: 30 of them, 4,000 times.
+    rng = np.random.default_rng(0)
+    samples = 1 - rng.beta(0.3, 2.5, (4000, 30))
+    truth = 1 - 0.3 / 2.8
+    intervals = [mean_interval(row, 0.05, "dcg@10") for row in samples]
+    held = np.mean([one is not None and one[0] <= truth <= one[1] for one in intervals])
+    student = stats.t.interval(0.95, 29, samples.mean(axis=1), stats.sem(samples, axis=1))
+    assert held > np.mean((student[0] <= truth) & (truth <= student[1]))
+    assert held == pytest.approx(0.95, abs=0.035)
 
 
 GRADES = (0, 1, 2, 3)
@@ -62,12 +74,6 @@ def test_kappa_is_that_of_scikit_learn_and_its_interval_that_of_statsmodels(pair
     )
 
 
-def test_equal_grades_leave_no_kappa_and_equal_values_no_interval() -> None:
-    assert weighted_kappa(confusion([(0, 1), (0, 2), (0, 0)], GRADES), GRADES) is None
-    assert mean_interval(np.full(20, 0.3), 0.05, "dcg@10") is None
-    assert mean_interval(np.array([0.5]), 0.05, "dcg@10") is None
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_skewness_lengthens_one_end_of_student_s_interval_and_shortens_none(seed: int) -> None:
     values = 5 + np.random.default_rng(seed).exponential(size=30) * (-1) ** seed
@@ -77,15 +83,3 @@ def test_skewness_lengthens_one_end_of_student_s_interval_and_shortens_none(seed
     assert low <= theirs.low + 1e-12
     assert high >= theirs.high - 1e-12
     assert sum(ours == pytest.approx(student) for ours, student in ends) == 1
-
-
-def test_the_interval_of_skewed_values_holds_where_student_s_does_not() -> None:
-    """Scores most of which are 1, as of a good setting: 30 of them, 4,000 times."""
-    rng = np.random.default_rng(0)
-    samples = 1 - rng.beta(0.3, 2.5, (4000, 30))
-    truth = 1 - 0.3 / 2.8
-    found = [mean_interval(row, 0.05, "dcg@10") for row in samples]
-    held = np.mean([one is not None and one[0] <= truth <= one[1] for one in found])
-    student = stats.t.interval(0.95, 29, samples.mean(axis=1), stats.sem(samples, axis=1))
-    assert held > np.mean((student[0] <= truth) & (truth <= student[1]))
-    assert held == pytest.approx(0.95, abs=0.035)

@@ -80,7 +80,7 @@ def test_the_queries_needed_find_what_is_detectable_with_them(n: int, level: flo
     assert needed[0] == pytest.approx(n, rel=0.03, abs=1)
 
 
-def test_advice_that_cannot_be_given_is_nan() -> None:
+def test_advice_is_the_same_either_way_and_nan_where_none_can_be_given() -> None:
     nothing, number = float("nan"), float("inf")
     deviations, counts, criticals = [0.0, nothing, 0.3, 0.3], [60, 1, 60, 60], [2.0, 2.0, number, 2.0]
     found = detectable_difference(np.array(deviations), np.array(counts), np.array(criticals))
@@ -89,9 +89,6 @@ def test_advice_that_cannot_be_given_is_nan() -> None:
     assert np.isnan(queries_for(0.02, np.array(deviations), np.array(levels))).tolist() == [True] * 4 + [False]
     assert np.isnan(queries_for(0.0, np.array([0.3]), np.array([0.05]))).all()
     assert queries_for(5.0, np.array([0.3]), np.array([0.05])) == 10
-
-
-def test_the_advice_is_the_same_the_other_way_round() -> None:
     differences = np.random.default_rng(0).exponential(size=(1, 60)) - 0.9
     both = infer([Family(side * differences) for side in (1, -1)], Procedure(flips=999))
     (one,), (other,) = (evidence_of(inference, 0.02) for inference in both)

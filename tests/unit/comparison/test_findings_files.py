@@ -51,7 +51,7 @@ def cells(markdown: str) -> list[list[list[str]]]:
     ]
 
 
-def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
+def test_the_page_begins_with_the_outcome_and_shows_warnings() -> None:
     text = markdown_text(everything())
     assert text.splitlines()[0] == "### kitchen: failed (1 gate: 1 failed)"
     short, other = cells(text)
@@ -66,9 +66,6 @@ def test_the_page_begins_with_the_outcome_and_a_short_table() -> None:
     assert "<strong>failed</strong>: <code>ndcg@10 worse than baseline</code>: new -0.0500 against base, 95%" in shown
     assert "<strong>could not be run</strong>: <code>gone</code>: no | key" in shown
     assert shown.count("<details>") == shown.count("</details>") == 2
-
-
-def test_warnings_baselines_and_mere_scores_are_shown() -> None:
     made = everything()
     assert made.comparison is not None
     warning = WarningPart(code="other-documents", message="they searched <other> documents.")
@@ -172,7 +169,7 @@ def all_kinds(name: str = "new") -> Findings:
     )  # fmt: skip
 
 
-def test_each_gate_is_a_test_and_fails_with_what_was_found() -> None:
+def test_each_gate_is_a_test_counted_and_a_failed_setting_an_error() -> None:
     made = suites(all_kinds())
     assert list(made) == ["gates", "comparison", "settings"]
     worse, bound = made["gates"].findall("testcase")
@@ -188,9 +185,6 @@ def test_each_gate_is_a_test_and_fails_with_what_was_found() -> None:
         "new: failed: -0.0500 against base, 95% interval -0.0900 to -0.0100: worse",
         "other: passed: +0.1000 against base, 95% interval +0.0500 to +0.1500: not shown to be worse",
     ]
-
-
-def test_counts_are_those_of_the_tests_and_a_failed_setting_is_an_error() -> None:
     for suite in suites(all_kinds()).values():
         cases = suite.findall("testcase")
         assert suite.attrib["tests"] == str(len(cases))

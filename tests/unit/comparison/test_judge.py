@@ -115,6 +115,17 @@ def test_a_query_without_a_text_or_a_grade_is_not_judged(tmp_path: Path) -> None
     assert side.judgments.unparsable == 60
 
 
+def test_a_query_for_which_nothing_was_found_is_not_covered_and_needs_a_judgment(tmp_path: Path) -> None:
+    labels = {f"q{number}": {"a": 1} for number in range(3)}
+    runs = {name: {"q0": "a b", "q1": "b a"} for name in ("one", "two")}
+    report = scored_report(tmp_path, labels, runs, "--metrics", METRIC)
+    rows = [{"query": query, "doc": doc, "grade": 1} for query in ("q0", "q1") for doc in "ab"]
+    side = judge_side(input_of([report]), read_judgments(judged(tmp_path, rows)))
+    assert dict(zip((query.id for query in side.inputs.queries), side.covered.tolist(), strict=True)) == {
+        "q0": True, "q1": True, "q2": False,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -139,12 +150,6 @@ def test_judgments_of_another_report_and_of_two_judges_are_refused(tmp_path: Pat
     rows = [{"query": "q00", "doc": "a", "grade": 1, "parameters": {"seed": seed}} for seed in (0, 1)]
     with pytest.raises(JudgmentsError, match=r"2 judges: m \(prompt 0+, seed 0\), m \(prompt 0+, seed 1\)"):
         read_judgments(judged(tmp_path, rows))
-
-
-def test_grades_come_onto_peoples_scale() -> None:
-    assert [[on_scale(grade, highest) for grade in range(4)] for highest in (0, 1, 2, 3, 5)] == [
-        [0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3],
-    ]  # fmt: skip
 
 
 def test_agreement_counts_the_texts_that_both_graded(tmp_path: Path) -> None:
@@ -240,17 +245,6 @@ def test_sentences_say_what_more_questions_are_worth_and_needed(tmp_path: Path) 
     assert said == (needed is not None and needed > judge.people)
 
 
-def test_a_query_for_which_nothing_was_found_is_not_covered_and_needs_a_judgment(tmp_path: Path) -> None:
-    labels = {f"q{number}": {"a": 1} for number in range(3)}
-    runs = {name: {"q0": "a b", "q1": "b a"} for name in ("one", "two")}
-    report = scored_report(tmp_path, labels, runs, "--metrics", METRIC)
-    rows = [{"query": query, "doc": doc, "grade": 1} for query in ("q0", "q1") for doc in "ab"]
-    side = judge_side(input_of([report]), read_judgments(judged(tmp_path, rows)))
-    assert dict(zip((query.id for query in side.inputs.queries), side.covered.tolist(), strict=True)) == {
-        "q0": True, "q1": True, "q2": False,
-    }  # fmt: skip
-
-
 def test_where_the_judge_finds_nothing_relevant_every_setting_has_0(tmp_path: Path) -> None:
     rows = [{"query": query, "doc": doc, "grade": 3 * (query != "q00")} for query in QUERIES for doc in "abcd"]
     side = sides(tmp_path, judged(tmp_path, rows))
@@ -262,6 +256,12 @@ def test_drafts_that_nobody_reviewed_are_not_judged_by_people(tmp_path: Path) ->
     report = tagged(world(tmp_path), QUERIES[:20], NOT_REVIEWED)
     side = judge_side(input_of([report]), read_judgments(judged(tmp_path)))
     assert side.people.tolist() == [False] * 20 + [True] * 40
+
+
+def test_grades_come_onto_peoples_scale() -> None:
+    assert [[on_scale(grade, highest) for grade in range(4)] for highest in (0, 1, 2, 3, 5)] == [
+        [0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3],
+    ]  # fmt: skip
 
 
 def test_of_a_text_that_was_judged_twice_the_first_counts_and_costs_add_up(tmp_path: Path) -> None:

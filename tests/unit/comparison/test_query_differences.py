@@ -46,7 +46,7 @@ def inputs(report: Report, metric: str | None = None) -> ComparisonInput:
     return input_of([report], [metric or report.primary_metric])
 
 
-def test_queries_stand_from_the_largest_loss_to_the_largest_gain_and_all_are_counted(scored: Report) -> None:
+def test_queries_stand_by_gain_and_what_all_settings_fail_is_listed(scored: Report) -> None:
     found = query_differences(inputs(scored), Pair(0, 1))
     assert [(one.id, one.outcome) for one in found.queries] == [
         ("far", "lost"), ("down", "lost"), ("same", "tied"), ("lost", "tied"), ("up", "won"),
@@ -58,17 +58,6 @@ def test_queries_stand_from_the_largest_loss_to_the_largest_gain_and_all_are_cou
     assert [row[0] for row in differences_table(found, None).cells[1:]] == ["far", "down", "up", "same", "lost"]
     (part,) = compare_settings(inputs(scored), ComparisonOptions("old")).comparisons
     assert (part.wins, part.ties, part.losses) == (found.won, found.tied, found.lost)
-
-
-def test_a_query_that_does_not_count_for_both_is_counted_as_left_out(tmp_path: Path) -> None:
-    labels = {"q": {"a": 1}, "empty": {"n": 0}}
-    report = scored_report(tmp_path, labels, {"one": {"q": "a"}, "two": {"q": "n a"}}, "--metrics", "rr@2")
-    found = query_differences(inputs(report), Pair(0, 1))
-    assert ([one.id for one in found.queries], found.not_counted) == (["q"], 1)
-    assert differences_line(found).endswith("0 won, 1 lost, 0 tied; 1 not counted")
-
-
-def test_what_all_settings_fail_is_listed_and_documents_gain_by_grade_and_rank(scored: Report) -> None:
     found = shared_queries(inputs(scored))
     assert ([one.id for one in found.failed], found.failed_count) == (["lost"], 1)
     assert ([(one.id, one.value) for one in found.equal], found.equal_count) == ([("same", 1.0)], 1)
@@ -80,6 +69,14 @@ def test_what_all_settings_fail_is_listed_and_documents_gain_by_grade_and_rank(s
     gains = gain_share("dcg@2", scored.queries[1], scored)
     ranks = [("a", 1), ("a", 3), ("b", 1), ("b", 2), ("n", 1), ("unjudged", 1)]
     assert [gains.at(doc, rank) for doc, rank in ranks] == [3, 0, 1, pytest.approx(0.63093, abs=1e-5), 0, 0]
+
+
+def test_a_query_that_does_not_count_for_both_is_counted_as_left_out(tmp_path: Path) -> None:
+    labels = {"q": {"a": 1}, "empty": {"n": 0}}
+    report = scored_report(tmp_path, labels, {"one": {"q": "a"}, "two": {"q": "n a"}}, "--metrics", "rr@2")
+    found = query_differences(inputs(report), Pair(0, 1))
+    assert ([one.id for one in found.queries], found.not_counted) == (["q"], 1)
+    assert differences_line(found).endswith("0 won, 1 lost, 0 tied; 1 not counted")
 
 
 def test_no_query_fails_where_lower_values_are_better(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_other_grades_texts_and_queries_are_refused_one_by_one() -> None:
     ]
 
 
-def test_common_queries_are_counted_compared_and_in_the_means() -> None:
+def test_common_queries_and_orders_of_labels_are_compared() -> None:
     other = changed_queries(report_of({"a": VALUES["a"][:3]}, experiment="branch"), q1=judged(("a.md", 1)))
     inputs = input_of([called("main"), other], common=True)
     assert [query.id for query in inputs.queries] == ["q2", "q3"]
@@ -74,6 +74,14 @@ def test_common_queries_are_counted_compared_and_in_the_means() -> None:
     assert [part.mean for part in compare_settings(inputs, ComparisonOptions(inputs.baseline)).comparisons] == [0.1875]
     whole = called("main")
     assert input_of([whole, called("branch")]).settings[0].part is whole.settings[0]
+    plain = report_of(VALUES, "rbo(p=0.9)@3", experiment="main")
+    ordered = changed_queries(plain, q1={"ordered": True})
+    turned = changed_queries(plain, q1={"ordered": True, **judged(("b.md", 1), ("a.md", 2))})
+    assert "query 'q1' has another order of its labels" in refusal(ordered, turned)[0]
+    graded = changed_queries(plain, q1={"ordered": True, **judged(("b.md", 1), ("a.md", 1))})
+    assert "query 'q1' has other labels of 'a.md'" in "\n".join(refusal(ordered, graded))
+    assert "query 'q1' has another order of its labels" in refusal(plain, ordered)[0]
+    assert input_of([called("main"), changed_queries(called("branch"), q1={"ordered": True})]).warnings == ()
 
 
 LABELS = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 2)), max_size=4)
@@ -114,17 +122,6 @@ def test_passages_have_one_place_or_length(place: tuple[int, int], documents: st
         assert "query 'q1' has other labels of 'a.md'" in refusal(main, branch)[0]
     else:
         assert len(input_of([main, branch]).queries) == 4
-
-
-def test_the_order_of_labels_matters_to_metrics_of_orders_alone() -> None:
-    plain = report_of(VALUES, "rbo(p=0.9)@3", experiment="main")
-    ordered = changed_queries(plain, q1={"ordered": True})
-    turned = changed_queries(plain, q1={"ordered": True, **judged(("b.md", 1), ("a.md", 2))})
-    assert "query 'q1' has another order of its labels" in refusal(ordered, turned)[0]
-    graded = changed_queries(plain, q1={"ordered": True, **judged(("b.md", 1), ("a.md", 1))})
-    assert "query 'q1' has other labels of 'a.md'" in "\n".join(refusal(ordered, graded))
-    assert "query 'q1' has another order of its labels" in refusal(plain, ordered)[0]
-    assert input_of([called("main"), changed_queries(called("branch"), q1={"ordered": True})]).warnings == ()
 
 
 # units, thresholds, policies, formulas

@@ -158,7 +158,7 @@ def test_the_order_of_clusters_names_and_queries_matters_no_more_than_another_se
     np.testing.assert_allclose(left.p_corrected, right.p_corrected, atol=0.03)
 
 
-def test_skewed_differences_have_a_larger_critical_value_and_widen_no_others() -> None:
+def test_skewed_differences_have_larger_critical_values_and_others_up_to_a_limit() -> None:
     rng = np.random.default_rng(5)
     symmetric = rng.standard_normal((1, 40))
     assert inferred(Family(symmetric - symmetric.mean())).criticals[0] == pytest.approx(2.05, abs=0.1)
@@ -170,10 +170,7 @@ def test_skewed_differences_have_a_larger_critical_value_and_widen_no_others() -
     alone = bounds_of(Family(dense), Procedure()).criticals
     assert beside[5] > 1.3 * beside[:5].max()
     np.testing.assert_allclose(beside[:5], alone, rtol=0.08)
-
-
-def test_one_that_lacks_the_skewness_of_the_others_has_their_critical_value_up_to_a_limit() -> None:
-    """Comparisons in which fewer than a fifth of the queries differ keep their own."""
+    # Comparisons in which fewer than a fifth of the queries differ keep their own.
     rng = np.random.default_rng(7)
     even = rng.standard_normal((1, 60))
     skewed_, more_skewed = rng.lognormal(0, 1, (3, 60)), rng.lognormal(0, 5, (3, 60))

@@ -38,11 +38,20 @@ def labels(*grades: int) -> list[dict[str, Any]]:
     return [{"doc": f"d{place}", "relevance": grade} for place, grade in enumerate(grades)]
 
 
-def test_a_query_is_in_the_slice_of_each_tag_unless_all_have_it() -> None:
+def test_queries_are_parted_by_tags_and_lengths() -> None:
     queries = [query_of(0, tags=["x"]), query_of(1, tags=["y", "x"]), query_of(2), query_of(3, tags=["y"])]
     assert members(between(queries), "tag") == {"x": [0, 1], "y": [1, 3], "no tag": [2]}
     assert members(between([query_of(0, tags=["x"]), query_of(1, tags=["x", "y"])]), "tag") == {"y": [1]}
     assert sliced(between([query_of(place, "two words") for place in range(4)])).comparisons == []
+    lengths = [1, 2, 3, 4, 5, 6, 7, 8, 30]
+    texts = [query_of(place, " ".join(["word"] * length)) for place, length in enumerate(lengths)]
+    assert members(between(texts), "query length") == {
+        "1-3 words": [0, 1, 2], "4-6 words": [3, 4, 5], "7-30 words": [6, 7, 8]
+    }  # fmt: skip
+    skewed = [query_of(place, " ".join(["word"] * length)) for place, length in enumerate([1, 1, 1, 1, 1, 9])]
+    assert members(between(skewed), "query length") == {"1 words": [0, 1, 2, 3, 4], "9 words": [5]}
+    queries = [query_of(0, "one"), query_of(1, "one two"), query_of(2)]
+    assert members(between(queries), "query length") == {"1 words": [0], "2 words": [1], "unknown": [2]}
 
 
 def test_relevant_documents_or_passages_are_counted_once_from_the_threshold_on() -> None:
@@ -62,23 +71,11 @@ def test_relevant_documents_or_passages_are_counted_once_from_the_threshold_on()
     assert members(between(queries, unit="span"), "relevant passages") == {"1": [1], "2-3": [0]}
 
 
-def test_query_lengths_are_parted_in_thirds_and_may_be_unknown() -> None:
-    lengths = [1, 2, 3, 4, 5, 6, 7, 8, 30]
-    texts = [query_of(place, " ".join(["word"] * length)) for place, length in enumerate(lengths)]
-    assert members(between(texts), "query length") == {
-        "1-3 words": [0, 1, 2], "4-6 words": [3, 4, 5], "7-30 words": [6, 7, 8]
-    }  # fmt: skip
-    skewed = [query_of(place, " ".join(["word"] * length)) for place, length in enumerate([1, 1, 1, 1, 1, 9])]
-    assert members(between(skewed), "query length") == {"1 words": [0, 1, 2, 3, 4], "9 words": [5]}
-    queries = [query_of(0, "one"), query_of(1, "one two"), query_of(2)]
-    assert members(between(queries), "query length") == {"1 words": [0], "2 words": [1], "unknown": [2]}
-
-
 def tagged(*tags: str) -> list[QueryPart]:
     return [query_of(place, tags=[tag]) for place, tag in enumerate(tags)]
 
 
-def test_a_slice_has_the_means_counts_and_interval_of_its_queries_alone() -> None:
+def test_intervals_hold_for_all_slices_of_a_pair_with_their_own_means() -> None:
     random = np.random.default_rng(3)
     one, two = random.random((2, 13)).round(2)
     inputs = contest_between({"one": one, "two": two}, tagged(*["x"] * 10, *["y"] * 3))
@@ -91,10 +88,6 @@ def test_a_slice_has_the_means_counts_and_interval_of_its_queries_alone() -> Non
     assert (parts["x"].wins, parts["x"].ties, parts["x"].losses) == (wins, 0, 10 - wins)
     assert (parts["x"].queries, parts["x"].n, parts["y"].n, parts["y"].ci) == (10, 10, 3, None)
     assert parts["y"].difference == pytest.approx((two - one)[10:].mean())
-
-
-def test_intervals_are_simultaneous_for_the_slices_of_a_pair() -> None:
-    random = np.random.default_rng(3)
     one, two = random.random((2, 24))
     queries = tagged(*["x"] * 12, *["y"] * 12)
     parts = {part.name: part for part in sliced(contest_between({"one": one, "two": two}, queries), "one").comparisons}
@@ -143,20 +136,17 @@ def test_slices_that_show_nothing_contradict_nothing_and_may_be_none() -> None:
     assert slice_heading(made) == ("No slices: by tag, relevant documents and length all queries are of one kind.")
 
 
-def test_of_all_pairs_those_with_the_best_are_sliced() -> None:
+def test_pairs_with_the_best_or_with_the_baseline_are_sliced() -> None:
     values = {"low": [0.1, 0.2, 0.3], "high": [0.7, 0.8, 0.9], "mid": [0.4, 0.5, 0.6]}
     made = sliced(contest_between(values, tagged("x", "x", "y")))
     assert [(part.baseline, part.setting, part.name) for part in made.comparisons] == [
         ("high", "low", "x"), ("high", "low", "y"), ("high", "mid", "x"), ("high", "mid", "y")
     ]  # fmt: skip
-
-
-def test_of_pairs_with_a_baseline_each_all_are_sliced() -> None:
-    made = [
+    reports = [
         report_of([setting_of(name, values) for name in ("a", "b")], tagged("x", "y"), run_id=run)
         for run, values in (("main", [0.1, 0.2]), ("branch", [0.3, 0.1]))
     ]
-    found = sliced(contest_over(*made), "main")
+    found = sliced(contest_over(*reports), "main")
     assert [(part.baseline, part.setting) for part in found.comparisons] == [
         *[("main:a", "branch:a")] * 2, *[("main:b", "branch:b")] * 2
     ]  # fmt: skip

@@ -45,7 +45,7 @@ def effect(found: EffectsPart, parameter: str, level: object) -> EffectPart:
     return next(one for one in found.effects if (one.levels.parameter, one.levels.level) == (parameter, level))
 
 
-def test_effects_of_a_table_worked_by_hand() -> None:
+def test_effects_of_a_table_worked_by_hand_are_one_family() -> None:
     """Size 20 adds 0.1 at rank constant 10 and 0.3 at 60; each query has its own level, which cancels out."""
     base = np.linspace(0, 0.4, 12)
     added = {(10, 10): 0.0, (20, 10): 0.1, (10, 60): 0.2, (20, 60): 0.5}
@@ -55,9 +55,6 @@ def test_effects_of_a_table_worked_by_hand() -> None:
     assert (size.mean_reference, size.mean) == pytest.approx((base.mean() + 0.1, base.mean() + 0.3))
     assert (size.matched, size.n, size.differing, size.levels.reference) == (2, 12, 12, 10)
     assert len(found.effects) == 2
-
-
-def test_all_effects_are_one_family() -> None:
     values = np.random.default_rng(4).random((4, 30))
     cells = list(product((10, 20), (1, 2)))
     found = effects_of([swept("a", {SIZE: s, RANK: r}, one) for (s, r), one in zip(cells, values, strict=True)])
@@ -122,7 +119,7 @@ def test_the_retriever_is_a_parameter_matched_by_what_reaches_both() -> None:
     assert effect(found, RANK, 2).by_retriever == pytest.approx({"hybrid": 0.0})
 
 
-def test_equal_numbers_are_one_level_and_unmatched_settings_say_so() -> None:
+def test_equal_numbers_are_one_level_and_effects_need_a_sweep() -> None:
     made = [swept("a", {SIZE: 10, RANK: 1}, [0.1] * 3), swept("a", {SIZE: 20, RANK: 2}, [0.2] * 3)]
     found = effects_of(made)
     assert [(one.matched, one.difference, one.ci, one.n) for one in found.effects] == [(0, None, None, 0)] * 2
@@ -131,9 +128,17 @@ def test_equal_numbers_are_one_level_and_unmatched_settings_say_so() -> None:
                         swept("a", {SIZE: True, RANK: 2}, [0.4])])  # fmt: skip
     assert effect(found, RANK, 2).difference == pytest.approx(0.1)
     assert effect(found, SIZE, True).difference == pytest.approx(0.2)
+    assert sweep_effects(contest_with([setting_of("one", [0.5]), setting_of("two", [0.6])]), Procedure()) is None
+    assert sweep_effects(contest_with([swept("a", {SIZE: 10}, [0.5])]), Procedure()) is None
+    made = [swept("a", {SIZE: 1}, [0.1, 0.2, None]), swept("a", {SIZE: 2}, [0.4, None, 0.3])]
+    [part] = effects_of(made).effects
+    assert (part.n, part.difference) == pytest.approx((1, 0.3))
+    assert (part.mean_reference, part.mean) == pytest.approx((0.1, 0.4))
+    [none] = effects_of([swept("a", {SIZE: 1}, [0.1, None]), swept("a", {SIZE: 2}, [None, 0.3])]).effects
+    assert (none.matched, none.n, none.difference, none.mean, none.by_retriever) == (1, 0, None, None, {})
 
 
-def test_what_only_rounding_keeps_from_nothing_is_identical() -> None:
+def test_what_only_rounding_or_reports_keep_apart_is_not_matched() -> None:
     base = np.random.default_rng(1).random(20)
     sizes = {10: 0.1, 20: 0.3, 30: 0.7}
     made = [swept("a", {SIZE: size, RANK: rank}, base + one) for size, one in sizes.items() for rank in (1, 2)]
@@ -148,6 +153,18 @@ def test_what_only_rounding_keeps_from_nothing_is_identical() -> None:
     assert effect_table(found).cells[-1][1:] == [
         "1", "2", "3", f"{base.mean() + 1.1 / 3:.3f}", "0.000", "-", "-", "0 of 20 queries differ",
     ]  # fmt: skip
+    one = report_of([swept("a", {SIZE: 1}, [0.1]), swept("a", {SIZE: 2}, [0.2])], run_id="one")
+    two = report_of([swept("a", {SIZE: 1}, [0.5]), swept("a", {SIZE: 2}, [0.8])], run_id="two")
+    found = sweep_effects(contest_over(one, two), Procedure(flips=100))
+    assert found is not None
+    assert (found.effects[0].matched, found.effects[0].difference) == pytest.approx((2, 0.2))
+    lone = sweep_effects(contest_over(one, report_of([swept("a", {SIZE: 3}, [0.5])])), Procedure(flips=100))
+    assert lone is not None
+    assert [part.matched for part in lone.effects] == [1, 0]
+    apart = [report_of([swept(entry, {SIZE: 1}, [0.1]), swept(entry, {SIZE: 2}, [0.2])]) for entry in "ab"]
+    other = sweep_effects(contest_over(*apart), Procedure(flips=100))
+    assert other is not None
+    assert effect(other, "retriever", "b").matched == 0
 
 
 @pytest.mark.parametrize(
@@ -188,32 +205,6 @@ def test_keys_that_move_together_are_one_parameter_and_shares_matched_as_such() 
     assert (part.matched, part.difference) == pytest.approx((2, 0.2))
     assert (effect(found, SIZE, 25).matched, effect(found, SIZE, 25).difference) == pytest.approx((2, 0.4))
     assert effect_table(found).cells[2][:3] == ["chunker.overlap", "0.1 of chunker.size", "0.3 of chunker.size"]
-
-
-def test_settings_of_different_reports_are_never_matched() -> None:
-    one = report_of([swept("a", {SIZE: 1}, [0.1]), swept("a", {SIZE: 2}, [0.2])], run_id="one")
-    two = report_of([swept("a", {SIZE: 1}, [0.5]), swept("a", {SIZE: 2}, [0.8])], run_id="two")
-    found = sweep_effects(contest_over(one, two), Procedure(flips=100))
-    assert found is not None
-    assert (found.effects[0].matched, found.effects[0].difference) == pytest.approx((2, 0.2))
-    lone = sweep_effects(contest_over(one, report_of([swept("a", {SIZE: 3}, [0.5])])), Procedure(flips=100))
-    assert lone is not None
-    assert [part.matched for part in lone.effects] == [1, 0]
-    apart = [report_of([swept(entry, {SIZE: 1}, [0.1]), swept(entry, {SIZE: 2}, [0.2])]) for entry in "ab"]
-    other = sweep_effects(contest_over(*apart), Procedure(flips=100))
-    assert other is not None
-    assert effect(other, "retriever", "b").matched == 0
-
-
-def test_effects_need_a_sweep_and_queries_that_count_for_all_matched_settings() -> None:
-    assert sweep_effects(contest_with([setting_of("one", [0.5]), setting_of("two", [0.6])]), Procedure()) is None
-    assert sweep_effects(contest_with([swept("a", {SIZE: 10}, [0.5])]), Procedure()) is None
-    made = [swept("a", {SIZE: 1}, [0.1, 0.2, None]), swept("a", {SIZE: 2}, [0.4, None, 0.3])]
-    [part] = effects_of(made).effects
-    assert (part.n, part.difference) == pytest.approx((1, 0.3))
-    assert (part.mean_reference, part.mean) == pytest.approx((0.1, 0.4))
-    [none] = effects_of([swept("a", {SIZE: 1}, [0.1, None]), swept("a", {SIZE: 2}, [None, 0.3])]).effects
-    assert (none.matched, none.n, none.difference, none.mean, none.by_retriever) == (1, 0, None, None, {})
 
 
 def test_a_sweep_that_was_run_has_effects_of_what_reaches_each_retriever(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_judge_that_says_too_little_leaves_people_s_interval(judge: Callable[[
     assert found.worth[0] == 0
 
 
-def test_comparisons_without_an_interval_do_not_widen_those_of_the_others() -> None:
+def test_critical_values_of_equal_different_and_missing_comparisons() -> None:
     whole = drawn(6, family=3)
     few = drawn(6, family=8)
     few.people[3:, np.flatnonzero(~np.isnan(few.people[3]))[9:]] = 0.0
@@ -107,9 +107,6 @@ def test_comparisons_without_an_interval_do_not_widen_those_of_the_others() -> N
     assert np.isnan(beside.low[3:]).all()
     for numbers in ("low", "high", "p_corrected"):
         np.testing.assert_allclose(getattr(beside, numbers)[:3], getattr(alone, numbers))
-
-
-def test_of_equal_comparisons_the_critical_value_is_that_of_one_and_of_different_ones_that_of_so_many() -> None:
     one = drawn(7)
     twins = TwoPhaseSample(np.repeat(one.people, 8, axis=0), np.repeat(one.judge, 8, axis=0))
     alone = inferred(one).inference.criticals[0]

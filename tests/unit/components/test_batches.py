@@ -56,48 +56,33 @@ def test_as_many_batches_as_allowed_go_at_once_and_a_lone_one_needs_no_thread() 
     assert threads == {threading.current_thread()}
 
 
-def test_the_first_failure_is_raised_when_no_batch_is_on_its_way_any_more_and_no_other_begins() -> None:
+class Panic(BaseException):
+    """As compiled clients raise them."""
+
+
+@pytest.mark.parametrize(
+    "failure", [ValueError("the disk is full"), Panic("aborted"), KeyboardInterrupt("by a person")]
+)
+def test_the_first_failure_is_raised_when_no_batch_is_on_its_way_any_more_and_no_other_begins(
+    failure: BaseException,
+) -> None:
     both, ended, before = Barrier(2), list[int](), threading.active_count()
+    by_a_person = isinstance(failure, KeyboardInterrupt)
 
     def send(rows: slice) -> None:
         if rows.start < 2:
             both.wait(30)
-        if rows.start == 0:
-            raise ValueError("the disk is full")
+        if rows.start == 0 and not by_a_person:
+            raise failure
         ended.append(rows.start)
+
+    def arrived(_: int) -> None:
+        if by_a_person:
+            raise failure
 
     watched = Watched(send)
-    with pytest.raises(ValueError, match="the disk is full"):
-        in_batches(watched.send, 10_000, 1, 2)
-    assert sorted([0, *ended]) == sorted(rows.start for rows in watched.begun)
+    with pytest.raises(type(failure), match=str(failure)):
+        in_batches(watched.send, 10_000, 1, 2, arrived)
+    assert sorted(ended if by_a_person else [0, *ended]) == sorted(rows.start for rows in watched.begun)
     assert len(ended) < 9_999
-    assert threading.active_count() == before
-
-
-def test_a_failure_that_is_no_exception_ends_it_too() -> None:
-    class Panic(BaseException):
-        """As compiled clients raise them."""
-
-    def send(_: slice) -> None:
-        raise Panic
-
-    with pytest.raises(Panic):
-        in_batches(send, 10, 1, 2)
-
-
-def test_an_interruption_is_raised_when_no_batch_is_on_its_way_any_more() -> None:
-    begun, ended = list[int](), list[int]()
-
-    def send(rows: slice) -> None:
-        begun.append(rows.start)
-        ended.append(rows.start)
-
-    def interrupt(_: int) -> None:
-        raise KeyboardInterrupt
-
-    before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt):
-        in_batches(send, 1_000, 1, 3, interrupt)
-    assert sorted(begun) == sorted(ended)
-    assert len(begun) < 1_000
     assert threading.active_count() == before

@@ -35,7 +35,7 @@ def bread(tmp_path: Path) -> Shelf:
 
 
 @pytest.mark.slow
-def test_scores_are_those_worked_out_by_hand_from_lucenes_formula(bread: Shelf) -> None:
+def test_scores_are_lucenes_and_each_method_has_its_delta(bread: Shelf) -> None:
     found = asked(opened(bread, **PLAIN), "rye oven", "milk")
     # idf = ln(1 + (N - n + 0.5) / (n + 0.5)): rye ln(1.6), oven and milk ln(8 / 3);
     # tf / (tf + k1 (1 - b + b length / mean)), k1 = 1.2, b = 0.75:
@@ -45,9 +45,6 @@ def test_scores_are_those_worked_out_by_hand_from_lucenes_formula(bread: Shelf) 
     assert ids(found) == [["a", "b"], ["c"]]
     assert scores(found) == [pytest.approx([a, b], abs=1e-6), pytest.approx([math.log(8 / 3) * 3 / 4.2], abs=1e-6)]
     assert (round(a, 4), round(b, 4)) == (0.6609, 0.2474)
-
-
-def test_each_method_has_the_delta_that_its_authors_recommend() -> None:
     deltas = {"lucene": 0.0, "robertson": 0.0, "atire": 0.0, "bm25l": 0.5, "bm25+": 1.0}
     for method in METHODS:
         assert Bm25Retriever(method=method).weighting == Weighting(method, 1.2, 0.75, deltas[method])
@@ -101,7 +98,7 @@ def test_scores_are_those_of_bm25s_and_hits_are_the_texts_with_a_word_of_the_que
         assert given_scores[: len(best)] == expected[best].tolist()
 
 
-def test_a_question_without_a_known_word_finds_nothing_and_is_counted(bread: Shelf) -> None:
+def test_bm25s_is_quiet_and_an_unknown_word_finds_nothing(bread: Shelf, capfd: pytest.CaptureFixture[str]) -> None:
     retriever = Bm25Retriever(stemmer="none", stop_words="none")
     found = asked(retriever.open(bread), "rye", "xylophone", "", "!?")
     assert ids(found) == [["a", "b"], [], [], []]
@@ -114,6 +111,10 @@ def test_a_question_without_a_known_word_finds_nothing_and_is_counted(bread: She
         "Those with labels score 0."
     )
     assert list(retriever.warnings("words", asked(retriever.open(bread), "rye").facts)) == []
+    scorer = Weighting("lucene", 1.2, 0.75, 0.5).scorer()
+    assert (scorer.backend, scorer.csc_backend, scorer.dtype) == ("numpy", "numpy", "float32")
+    asked(opened(bread, method="bm25+"), "rye")
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -132,7 +133,7 @@ def test_equal_scores_go_by_document_id_then_by_where_the_chunk_starts(tmp_path:
         assert places == [("a", 0), ("a", 4), ("b", 0), ("b", 4), ("c", 0), ("c", 4)][:depth]
 
 
-def test_titles_count_as_often_as_they_weigh(tmp_path: Path) -> None:
+def test_titles_count_by_weight_or_alone(tmp_path: Path) -> None:
     texts, titles = {"a": "milk", "b": "rye milk bread", "c": "tea"}, {"a": "Rye", "c": "Tea"}
     found = {}
     for weight in (0, 1, 3):
@@ -144,6 +145,11 @@ def test_titles_count_as_often_as_they_weigh(tmp_path: Path) -> None:
     written = shelf(tmp_path / "written", {**texts, "a": "rye rye rye milk", "c": "tea tea tea tea"})
     assert scores(found[3]) == scores(asked(opened(written, **PLAIN), "rye"))
     assert scores(found[3]) != scores(found[1])
+    held = shelf(tmp_path, {"a": ""}, {"a": "Rye"})
+    Bm25Retriever().check(held, [])
+    assert ids(asked(opened(held), "rye")) == [["a"]]
+    with pytest.raises(CorpusError, match="none of the 1 documents has any text"):
+        Bm25Retriever(title_weight=0).check(held, [])
 
 
 def test_the_terms_are_read_once_for_all_weights_and_the_index_is_kept(bread: Shelf) -> None:
@@ -159,13 +165,6 @@ def test_the_terms_are_read_once_for_all_weights_and_the_index_is_kept(bread: Sh
     assert bread.built == ["terms", "bm25", "bm25", "terms", "bm25"]
     asked(opened(bread, title_weight=2), "rye")
     assert bread.built[5:] == ["terms", "bm25"]
-
-
-def test_bm25s_computes_with_numpy_alone_and_prints_nothing(bread: Shelf, capfd: pytest.CaptureFixture[str]) -> None:
-    scorer = Weighting("lucene", 1.2, 0.75, 0.5).scorer()
-    assert (scorer.backend, scorer.csc_backend, scorer.dtype) == ("numpy", "numpy", "float32")
-    asked(opened(bread, method="bm25+"), "rye")
-    assert capfd.readouterr() == ("", "")
 
 
 def test_documents_without_a_word_are_told_before_and_after_cutting(tmp_path: Path) -> None:
@@ -186,14 +185,6 @@ def test_documents_without_a_word_are_told_before_and_after_cutting(tmp_path: Pa
             "words: none of the 2 chunks has a word to look up (ignoring stop words); BM25 needs words. "
             "Look at the chunks with `ragtrial chunks`."
         )
-
-
-def test_a_title_alone_can_be_found_unless_titles_are_left_out(tmp_path: Path) -> None:
-    held = shelf(tmp_path, {"a": ""}, {"a": "Rye"})
-    Bm25Retriever().check(held, [])
-    assert ids(asked(opened(held), "rye")) == [["a"]]
-    with pytest.raises(CorpusError, match="none of the 1 documents has any text"):
-        Bm25Retriever(title_weight=0).check(held, [])
 
 
 def test_stop_words_of_a_file_count_by_what_they_are(tmp_path: Path) -> None:

@@ -172,16 +172,13 @@ def test_whatever_was_cached_before_the_vectors_are_those_of_the_texts_and_new_o
         np.testing.assert_allclose(vectors, directly(experiment, texts), atol=1e-6)
 
 
-def test_without_a_tokenizer_lengths_are_characters_of_english_that_are_as_many_tokens(experiment: Experiment) -> None:
+def test_long_texts_come_first_and_lengths_may_be_characters(experiment: Experiment) -> None:
     """A Han character is more than a token, four letters are one: batches and costs count the same in every script."""
     texts = ["", "rye", "bread and butter", "黑麦面包"]
     lengths = cached(experiment).lengths(TextList(texts), "about ")
     assert lengths.tolist() == [0, 3, 16, 21]
     assert lengths.dtype == np.int64
     assert cached(experiment).lengths(TextList([]), "").shape == (0,)
-
-
-def test_long_texts_are_embedded_first_and_the_given_lengths_decide_which_are_long(experiment: Experiment) -> None:
     texts = [f"loaf {number}" for number in range(20)]
     cached(experiment, batch_size=1).embed(TextList(texts), "", np.arange(20))
     asked = experiment.embedded()

@@ -59,7 +59,7 @@ def many(count: int) -> Groups:
     return [[(ChatMessage("user", f"{number:03}" + "x" * 347),)] for number in range(count)]
 
 
-def test_money_is_what_replies_cost_and_equal_requests_are_reserved_once(tmp_path: Path) -> None:
+def test_money_is_what_replies_cost_or_the_most_of_them(tmp_path: Path) -> None:
     with EndpointDouble(default=saying(lambda text: text)) as double:  # a reply bills 3 tokens
         model = chat(double, tmp_path, price=1.0, concurrency=8)
         assert len(answered(model, many(20), Budget(money=9.5 * MOST))) == 20
@@ -69,8 +69,6 @@ def test_money_is_what_replies_cost_and_equal_requests_are_reserved_once(tmp_pat
         assert answered(model, asked("ab", "ba", "a"), Budget(calls=2)) == [2, 2, 1]
         assert len(double.asked) == 2
 
-
-def test_where_an_endpoint_does_not_say_its_tokens_the_most_stays(tmp_path: Path) -> None:
     def silent(handler: object, answer: dict[str, object]) -> object:
         return {**answer, "usage": {}}
 

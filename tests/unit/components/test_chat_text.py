@@ -132,15 +132,12 @@ def test_the_last_wording_of_a_cut_reply_is_not_whole(finish: str) -> None:
     assert answer.written(ChatReply("It takes three mi", finish)).text == "It takes three mi"
 
 
-def test_a_choice_that_a_filter_left_out_is_an_empty_reply() -> None:
+def test_filtered_choices_and_thoughts_are_in_no_kept_reply() -> None:
     answer = {"choices": [{"finish_reason": "content_filter", "index": 0}], "usage": {"prompt_tokens": 9}}
     with EndpointDouble(default=lambda *_: answer) as double:
         options = ChatOptions.model_validate({"model": "m", "base_url": double.url})
         ((_, reply),) = replies(options, [(ChatMessage("user", "a"),)], KeptReplies(None))
     assert reply == ChatReply("", "content_filter", input_tokens=9)
-
-
-def test_thoughts_are_in_no_kept_reply() -> None:
     message = {"choices": [{"message": {"content": "<think>Hm.</think>\nyes"}, "finish_reason": "stop"}]}
     with EndpointDouble(default=lambda *_: message) as double:
         options = ChatOptions.model_validate({"model": "m", "base_url": double.url})

@@ -77,14 +77,11 @@ def test_a_damaged_database_is_named_and_may_be_replaced(small: Vectors, sound: 
     assert_same(found_by(ChromaStore(), small, queries, 5, folder), found_by(ChromaStore(), small, queries, 5, sound))
 
 
-def test_vectors_that_chroma_refuses_are_an_error_that_names_the_folder(tmp_path: Path) -> None:
+def test_vectors_that_chroma_refuses_and_models_are_named(tmp_path: Path) -> None:
     vectors = vectors_of(np.array([[1, 2], [np.nan, 1]]))
     with pytest.raises(StoreError) as caught:
         ChromaStore().build(vectors, tmp_path, nothing)
     assert str(caught.value).startswith(f"Chroma cannot build or read the index in {tmp_path} (")
-
-
-def test_a_collection_says_which_model_made_its_vectors() -> None:
     config = {"type": "known", "name": "openai", "config": {"model_name": "small"}}
     assert [model_of(one) for one in (config, {"type": "known", "name": "default"}, None)] == [
         "openai (small)", "default", ""

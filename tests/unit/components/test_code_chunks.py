@@ -80,12 +80,14 @@ def test_code_is_cut_at_functions_methods_and_statements_with_their_comments() -
     ]
 
 
-def test_text_in_which_the_parser_would_be_lost_is_cut_as_text() -> None:
+def test_lost_parsers_cut_text_and_grammars_are_in_the_fingerprint() -> None:
     """Such text takes the parser time that grows with the square of its length: 32 kB of this, more than a minute."""
     text = "<!-- " * 6_000
     recursive = CHUNKERS["recursive"].model_validate({"unit": "characters", "size": 100, "overlap": 0})
     pieces = [text[span.start : span.end] for span in recursive.split(text, LengthFunction(range(len(text))))]
     assert chunks(text, "python", 100) == pieces
+    versions = CodeChunker(language="tsx").versions()
+    assert set(versions) == {"tree-sitter", "tree-sitter-typescript"}
 
 
 @pytest.mark.parametrize("language", get_args(Language))
@@ -132,8 +134,3 @@ def test_without_the_extra_it_is_said_which_one_to_install(monkeypatch: pytest.M
     assert str(caught.value) == (
         "the chunker `code` for python needs tree_sitter, which is not installed: pip install 'ragtrial[code]'."
     )
-
-
-def test_the_versions_of_the_grammar_are_part_of_the_fingerprint() -> None:
-    versions = CodeChunker(language="tsx").versions()
-    assert set(versions) == {"tree-sitter", "tree-sitter-typescript"}

@@ -176,7 +176,7 @@ def test_each_query_whose_conditions_are_not_understood_is_told(tmp_path: Path, 
     ]
 
 
-def test_vectors_that_nearly_agree_are_let_through_and_told() -> None:
+def test_vectors_that_nearly_agree_and_what_does_not_matter_are_let_through(tmp_path: Path, database: Path) -> None:
     texts, stored = ["a", "b"], np.array([[1, 0.1], [0, 1]], dtype=np.float32)
 
     def embed(asked: object) -> Floats:
@@ -187,6 +187,9 @@ def test_vectors_that_nearly_agree_are_let_through_and_told() -> None:
     assert "another model made them (the collection says: openai (small))" in (
         compare_vectors(texts, stored, "cosine", "openai (small)", embed, embed).fault.replace("Another", "another")
     )
+    for number, (collection, more) in enumerate([({"name": "other", "check": False}, {}), ({}, {"normalize": True})]):
+        made = experiment(tmp_path / str(number), {"path": str(database), **collection}, **more)  # type: ignore[arg-type]
+        assert [setting.name for setting in Run.prepare(made.config()).settings] == ["prod"]
 
 
 OTHER = r"its vectors were not made with this embedder: 5 stored texts, embedded again, reach only a cosine of -?[\d.]+"
@@ -231,12 +234,6 @@ def test_a_collection_that_does_not_fit_is_refused_with_the_likely_cause(
     said = refused(experiment(tmp_path, {**collection, "path": path}, **more))
     assert re.fullmatch(fault.replace("{above}", above).replace("{db}", str(database)), said), said
     assert not (database.parent / "nowhere").exists()
-
-
-def test_what_does_not_matter_is_let_through(tmp_path: Path, database: Path) -> None:
-    for number, (collection, more) in enumerate([({"name": "other", "check": False}, {}), ({}, {"normalize": True})]):
-        made = experiment(tmp_path / str(number), {"path": str(database), **collection}, **more)  # type: ignore[arg-type]
-        assert [setting.name for setting in Run.prepare(made.config()).settings] == ["prod"]
 
 
 @pytest.mark.parametrize(

@@ -105,13 +105,10 @@ def test_what_is_indexed_is_composed_as_the_options_say(
     assert one(tmp_path, piece, others, None if prefix is None else str(prefix)) == expected
 
 
-def test_a_title_with_marks_of_markdown_is_not_repeated_as_a_heading(tmp_path: Path) -> None:
+def test_a_title_is_not_repeated_and_stands_for_a_chunk_without_text(tmp_path: Path) -> None:
     text = "# The **new** `hub`\n\nBlue light.\n\n## The **new** `hub`\n\nRed light."
     found = one(tmp_path, "Red light.", {"document": "The **new** `hub`", "headings": True}, text=text)
     assert found == "The **new** `hub` The new hub Red light."
-
-
-def test_a_chunk_without_text_is_its_title(tmp_path: Path) -> None:
     chunks = chunks_in(tmp_path, " ", [Span(0, 0)])
     texts = indexed(tmp_path, chunks, ContextOptions(headings=True, sentences=2))
     assert (list(texts.indexed_texts()), texts.around(0)) == (["Manual"], ("Manual", ""))

@@ -86,18 +86,6 @@ def test_a_context_makes_again_what_depends_on_it_and_the_default_nothing(
     assert {kind for kind, _ in stages(experiment) - before} == made_again
 
 
-def test_the_place_of_the_file_and_the_order_of_its_rows_change_no_vector_and_no_index(prefixed: Experiment) -> None:
-    before = stages(prefixed)
-    shutil.move(prefixed.folder / "prefixes.jsonl", prefixed.folder / "moved.jsonl")
-    change_config(prefixed, context={"prefixes": "moved.jsonl"})
-    run_experiment(prefixed.config())
-    assert stages(prefixed) == before
-    file = prefixed.folder / "moved.jsonl"
-    file.write_text("".join(reversed(file.read_text().splitlines(keepends=True))))
-    run_experiment(prefixed.config())
-    assert {kind for kind, _ in stages(prefixed) - before} == {"contexts"}
-
-
 # Titles and sizes.
 
 
@@ -114,7 +102,7 @@ def test_texts_too_long_for_the_model_are_counted_with_their_context(tmp_path: P
 # Settings and reports.
 
 
-def test_the_report_has_the_context_as_written_and_shows_the_chunks_own_texts(prefixed: Experiment) -> None:
+def test_the_report_has_the_context_and_the_place_of_its_file_is_no_matter(prefixed: Experiment) -> None:
     report = run_experiment(prefixed.config("context.sentences=2"))
     (setting,) = report.settings
     assert setting.parameters["context"] == {
@@ -126,6 +114,15 @@ def test_the_report_has_the_context_as_written_and_shows_the_chunks_own_texts(pr
         text = (prefixed.folder / "documents" / hit.doc).read_text(encoding="utf-8")
         assert hit.text == text[hit.start : hit.end]
     assert report.warnings == [one for one in report.warnings if one.code != "no-prefix"]
+    before = stages(prefixed)
+    shutil.move(prefixed.folder / "prefixes.jsonl", prefixed.folder / "moved.jsonl")
+    change_config(prefixed, context={"prefixes": "moved.jsonl"})
+    run_experiment(prefixed.config())
+    assert stages(prefixed) == before
+    file = prefixed.folder / "moved.jsonl"
+    file.write_text("".join(reversed(file.read_text().splitlines(keepends=True))))
+    run_experiment(prefixed.config())
+    assert {kind for kind, _ in stages(prefixed) - before} == {"contexts"}
 
 
 # Files that do not fit.

@@ -41,7 +41,7 @@ def test_hits_of_every_shape_are_placed(place: Workplace, hits: str, expected: l
     assert place.found(f"import numpy as np; return [{hits} for _ in queries]") == [expected]
 
 
-def test_scores_are_kept_in_the_order_returned_and_unknown_ones_stay_unknown(place: Workplace) -> None:
+def test_known_scores_are_kept_in_order_and_places_count_once(place: Workplace) -> None:
     place.write("def search(queries, top_k):\n    return [[('c', 1), ('a', 2.5)], ['b', ('a', None)]]\n")
     found = place.search("x", "y")
     assert show(found) == [["c", "a"], ["b", "a"]]
@@ -51,9 +51,6 @@ def test_scores_are_kept_in_the_order_returned_and_unknown_ones_stay_unknown(pla
     assert warning.message == (
         "mine: queries whose scores rise: 1, first 'x'. Hits are ranked as returned: is it best first?"
     )
-
-
-def test_a_place_that_comes_twice_counts_once_before_the_ranking_is_cut(place: Workplace) -> None:
     hits = "[('a', 0.5), {'doc': 'a', 'start': 0, 'end': 57, 'score': 0.25}, 'b', 'c', 'd/e.md']"
     place.write(f"def search(queries, top_k):\n    return [{hits}]\n")
     found = place.search("x", depth=3)
@@ -263,13 +260,6 @@ def test_only_what_is_not_known_is_asked(place: Workplace) -> None:
     assert show(first) == show(again)[:2]
 
 
-@pytest.mark.parametrize(("size", "sizes"), [(None, [5]), (2, [2, 2, 1]), (5, [5]), (9, [5])])
-def test_a_call_has_at_most_batch_size_questions(place: Workplace, size: int | None, sizes: list[int]) -> None:
-    place.write(COUNTED.replace("{queries}", "{len(queries)}"))
-    place.search("1", "2", "3", "4", "5", batch_size=size)
-    assert asked(place) == [f"{size} 10" for size in sizes]
-
-
 def test_a_deeper_answer_is_cut_and_a_shallower_one_is_asked_again(place: Workplace) -> None:
     place.write(COUNTED)
     assert show(place.search("x", depth=3)) == [["a", "b", "c"]]
@@ -278,6 +268,13 @@ def test_a_deeper_answer_is_cut_and_a_shallower_one_is_asked_again(place: Workpl
     assert show(place.search("x", depth=4)) == [["a", "b", "c", "d/e.md"]]
     assert show(place.search("x", depth=3)) == [["a", "b", "c"]]
     assert asked(place) == ["['x'] 3", "['x'] 4"]
+
+
+@pytest.mark.parametrize(("size", "sizes"), [(None, [5]), (2, [2, 2, 1]), (5, [5]), (9, [5])])
+def test_a_call_has_at_most_batch_size_questions(place: Workplace, size: int | None, sizes: list[int]) -> None:
+    place.write(COUNTED.replace("{queries}", "{len(queries)}"))
+    place.search("1", "2", "3", "4", "5", batch_size=size)
+    assert asked(place) == [f"{size} 10" for size in sizes]
 
 
 def test_latency_neither_reads_nor_writes_answers(place: Workplace) -> None:

@@ -44,7 +44,7 @@ def test_vectors_are_those_of_truncate_dim(tiny_model: Path, tmp_path: Path, *, 
     assert cached.dimension() == 5
 
 
-def test_all_dimensions_have_one_cache_and_whole_vectors_in_it(tiny_model: Path, tmp_path: Path) -> None:
+def test_all_dimensions_have_one_cache_and_no_model_has_more(tiny_model: Path, tmp_path: Path) -> None:
     whole = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu")
     cut = whole.model_copy(update={"dimensions": 5})
     CachedEmbedder(cut, tmp_path).embed_documents(TEXTS)
@@ -52,21 +52,15 @@ def test_all_dimensions_have_one_cache_and_whole_vectors_in_it(tiny_model: Path,
     assert CachedEmbedder(whole, tmp_path).embed_documents(TEXTS).shape == (3, 16)
     assert cut.untruncated == whole
     assert cut.untruncated.summary() == whole.summary()
-
-
-def test_all_numbers_are_the_vectors_as_they_are_and_more_are_refused() -> None:
-    vectors = np.eye(3, 32, dtype=np.float32)
-    assert truncated(vectors, 32, normalize=True) is vectors
-    with pytest.raises(EmbedderError, match=r"embedder\.dimensions is 33; the model's vectors have 32"):
-        truncated(vectors, 33, normalize=True)
-
-
-def test_more_dimensions_than_the_model_has_are_refused_before_the_run(tiny_model: Path, tmp_path: Path) -> None:
     embedder = {"kind": "sentence-transformer", "model": str(tiny_model), "dimensions": 17}
     experiment = write_experiment(tmp_path, embedder=embedder)
     with pytest.raises(InputError, match=r"embedder\.dimensions is 17; the model's vectors have 16"):
         run_experiment(experiment.config())
     assert not (experiment.workspace / "vectors").exists()
+    vectors = np.eye(3, 32, dtype=np.float32)
+    assert truncated(vectors, 32, normalize=True) is vectors
+    with pytest.raises(EmbedderError, match=r"embedder\.dimensions is 33; the model's vectors have 32"):
+        truncated(vectors, 33, normalize=True)
 
 
 @pytest.fixture(scope="module")

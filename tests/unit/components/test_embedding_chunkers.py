@@ -31,7 +31,7 @@ def spans(experiment: Experiment) -> list[tuple[str, int, int]]:
     return [(chunks.document_id(position), span.start, span.end) for position, span in enumerate(found)]
 
 
-def test_the_chunks_are_those_of_each_document_alone(tmp_path: Path) -> None:
+def test_chunks_are_of_each_document_alone_with_its_prefix(tmp_path: Path) -> None:
     """Titles count in the size; vectors of one document are not those of another."""
     together = write_experiment(tmp_path / "together", chunker=SEMANTIC)
     found = spans(together)
@@ -40,9 +40,6 @@ def test_the_chunks_are_those_of_each_document_alone(tmp_path: Path) -> None:
         alone = write_experiment(tmp_path / name.replace("/", "-"), documents={name: text}, chunker=SEMANTIC)
         assert spans(alone) == [one for one in found if one[0] == name]
     assert len(found) > len({name for name, _, _ in found})
-
-
-def test_what_is_embedded_has_the_prefix_of_documents(tmp_path: Path) -> None:
     embedder = {"kind": "custom", "function": "embedding:embed", "document_prefix": "passage: "}
     experiment = write_experiment(tmp_path, chunker=SEMANTIC, embedder=embedder)
     spans(experiment)

@@ -222,12 +222,23 @@ def test_a_url_is_one_and_holds_no_secret(url: str) -> None:
         EndpointOptions(model="m", base_url=url)
 
 
-def test_scores_come_in_the_order_of_the_texts() -> None:
+def test_scores_come_in_order_and_results_as_they_arrive() -> None:
     with EndpointDouble() as double, Client(options_of(double)) as client:
         reply = rerank(client, "a blue ship", TEXTS)
         assert double.asked[0].body == {"model": "m", "query": "a blue ship", "documents": TEXTS}
     assert reply.scores.tolist() == pytest.approx([1, 0, 2], abs=1e-4)
     assert reply.tokens == 9
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(50):
+            taken.append(number)
+            yield number
+
+    found = as_they_come(lambda number: number * number, items(), 2)
+    first = next(found)
+    assert len(taken) <= 5
+    assert dict([first, *found]) == {number: number * number for number in range(50)}
 
 
 @pytest.mark.parametrize(
@@ -241,17 +252,3 @@ def test_scores_come_in_the_order_of_the_texts() -> None:
 def test_scores_in_the_forms_of_other_servers_are_read(rows: object) -> None:
     with EndpointDouble(default=lambda *_: rows) as double, Client(options_of(double)) as client:
         assert rerank(client, "q", ["a", "b"]).scores.tolist() == [2, 1]
-
-
-def test_results_come_as_they_arrive_and_no_more_than_needed_is_taken() -> None:
-    taken: list[int] = []
-
-    def items() -> Iterator[int]:
-        for number in range(50):
-            taken.append(number)
-            yield number
-
-    found = as_they_come(lambda number: number * number, items(), 2)
-    first = next(found)
-    assert len(taken) <= 5
-    assert dict([first, *found]) == {number: number * number for number in range(50)}

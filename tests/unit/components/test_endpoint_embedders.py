@@ -177,7 +177,7 @@ def test_the_known_text_is_the_shortest_of_a_batch_and_kept_before_its_vectors(t
     assert probe_in(tmp_path) == "one"
 
 
-def test_vectors_are_used_wherever_the_endpoint_is_if_a_version_says_so(tmp_path: Path) -> None:
+def test_changed_vectors_are_used_if_a_version_says_so_but_not_too_long_ones(tmp_path: Path) -> None:
     with EndpointDouble() as one, EndpointDouble() as other:
         embed(made(one, tmp_path, version="a"))
         embed(made(other, tmp_path, version="a"))
@@ -185,8 +185,6 @@ def test_vectors_are_used_wherever_the_endpoint_is_if_a_version_says_so(tmp_path
         embed(made(other, tmp_path))
         assert other.asked
 
-
-def test_a_model_that_does_not_shorten_its_vectors_is_an_error(tmp_path: Path) -> None:
     def whole(_: Any, answer: Any) -> Any:
         return {**answer, "data": [{**row, "embedding": [0.5] * 16} for row in answer["data"]]}
 

@@ -59,7 +59,7 @@ def texts(refiner: ExpandRefiner, question: Question) -> list[str]:
 # What is asked.
 
 
-def test_wordings_are_the_question_the_phrasings_and_the_templates_once_each() -> None:
+def test_wordings_are_question_phrasings_and_templates_with_its_filters() -> None:
     refiner = expand(templates=["{query}", "A text on {query} ({query})"])
     assert texts(refiner, RYE) == ["rye?", "sourdough?", "dark bread?", "A text on rye? (rye?)"]
     assert refiner.asked(RYE) == texts(refiner, RYE)
@@ -71,9 +71,6 @@ def test_wordings_are_the_question_the_phrasings_and_the_templates_once_each() -
     assert texts(expand(question=False), PLAIN) == ["soup?"], "there is no other wording"
     refiner = expand(templates=['{"text": "{query}", "n": {}}'])
     assert texts(refiner, Question("what is {query} or {0}?"))[1] == '{"text": "what is {query} or {0}?", "n": {}}'
-
-
-def test_wordings_keep_the_filters_and_what_is_asked_follows_the_labels_it_uses() -> None:
     for wording in expand().wordings(RYE):
         assert (wording.where, wording.phrasings) == ({"lang": "en"}, ())
     other = Question("rye?", ("sourdough?",))

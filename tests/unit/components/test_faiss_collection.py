@@ -115,16 +115,13 @@ def test_an_index_that_cannot_be_searched_so_is_refused(
     assert fault in str(caught.value)
 
 
-def test_a_metric_or_numbers_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
+def test_metrics_numbers_and_conditions_that_cannot_be_are_refused(tmp_path: Path) -> None:
     index = faiss.IndexFlat(DIMENSION, faiss.METRIC_L1)
     index.add(VECTORS)
     with pytest.raises(InputError, match="compares by FAISS's metric 2; it must be the inner product or L2"):
         open_collection(options(tmp_path, index, rows()))
     with pytest.raises(InputError, match="numbers of its own, in no known order: build it in an IndexIDMap"):
         open_collection(options(tmp_path, index_of("IVF8,Flat", OWN_NUMBERS.tolist()), rows()))
-
-
-def test_conditions_on_an_index_that_takes_none_are_refused_before_the_run(tmp_path: Path) -> None:
     held = open_collection(options(tmp_path, index_of("NSG8"), rows()))
     assert len(held.nearest(VECTORS[:1], 3)[0].items) == 3
     with pytest.raises(ValueError, match=r"cannot be searched: .*params"):

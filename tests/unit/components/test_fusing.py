@@ -73,7 +73,7 @@ def test_two_lists_are_fused_as_worked_by_hand(
     assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
-def test_ties_zeros_and_rounded_sums_do_not_depend_on_the_order_of_the_parts() -> None:
+def test_sums_do_not_depend_on_the_order_and_a_hit_counts_once() -> None:
     first, second = rankings([(A, 2.0), (B, 1.0)]), rankings([(B, 2.0), (A, 1.0)])
     assert fuse([first, second], fusing(), in_place).rankings.codes.tolist() == [[A, B]]
     assert fuse([first, second], fusing(), lambda codes: (-codes,)).rankings.codes.tolist() == [[B, A]]
@@ -85,9 +85,6 @@ def test_ties_zeros_and_rounded_sums_do_not_depend_on_the_order_of_the_parts() -
         fused_scores([parts[index] for index in order], fusing("weighted", "none")) for order in permutations(range(3))
     ]
     assert all(one == sums[0] for one in sums)
-
-
-def test_a_hit_twice_in_a_list_counts_first_and_best_ranks_are_told() -> None:
     first, second = [(A, 3.0), (B, 2.0), (C, 1.0)], [(C, 2.0), (B, 1.0)]
     found = fuse([rankings(first), rankings(second)], fusing(), in_place)
     assert found.rankings.codes.tolist() == [[C, B, A]]

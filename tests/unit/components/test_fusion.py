@@ -67,7 +67,7 @@ def fused(library: Library, parts: Sequence[Candidates], **options: Any) -> Cand
 # Chunk by chunk, or document by document.
 
 
-def test_parts_with_the_same_chunks_are_fused_chunk_by_chunk(library: Library, halves: Chunks) -> None:
+def test_parts_are_fused_chunk_by_chunk_or_by_documents(library: Library, halves: Chunks, wholes: Chunks) -> None:
     dense, bm25 = candidates(halves, [(0, 9.0), (1, 8.0), (2, 7.0)]), candidates(halves, [(2, 3.0), (5, 1.0)])
     found = fused(library, [dense, bm25])
     # Chunks 1 and 5 stand second once each: the one of m goes before the one of z.
@@ -75,15 +75,6 @@ def test_parts_with_the_same_chunks_are_fused_chunk_by_chunk(library: Library, h
     assert found.rankings.scores.tolist()[0] == pytest.approx([1 / 63 + 1 / 61, 1 / 61, 1 / 62, 1 / 62])
     assert found.units is halves
     assert found.facts == {"fused_by": "chunk", "mean_fused": 4, "mean_in_all": 1, "mean_in_one": 3}
-
-
-def test_chunks_of_one_document_with_equal_scores_go_by_their_start(library: Library) -> None:
-    units = Chunks.of(library, [(Z, 5, 8), (Z, 0, 12), (A, 3, 4), (A, 0, 2)])
-    found = fused(library, [candidates(units, [(0, 1.0), (2, 0.0)]), candidates(units, [(1, 1.0), (3, 0.0)])])
-    assert found.rankings.codes.tolist() == [[1, 0, 3, 2]]
-
-
-def test_parts_with_other_chunks_are_fused_by_documents(library: Library, halves: Chunks, wholes: Chunks) -> None:
     # Of the chunks the documents are z, z, a, m: z first, a second, m third.
     dense = candidates(halves, [(1, 9.0), (0, 8.0), (2, 7.0), (5, 6.0)])
     bm25 = candidates(wholes, [(M, 3.0), (A, 2.0)])
@@ -92,6 +83,12 @@ def test_parts_with_other_chunks_are_fused_by_documents(library: Library, halves
     # m stands better in bm25, z only in dense; a stands second in both, and the first part has it.
     assert places_of(found)[0] == [("m", 0, 9), ("a", 0, 4), ("z", 4, 22)]
     assert found.facts == {"fused_by": "document", "mean_fused": 3, "mean_in_all": 2, "mean_in_one": 1}
+
+
+def test_chunks_of_one_document_with_equal_scores_go_by_their_start(library: Library) -> None:
+    units = Chunks.of(library, [(Z, 5, 8), (Z, 0, 12), (A, 3, 4), (A, 0, 2)])
+    found = fused(library, [candidates(units, [(0, 1.0), (2, 0.0)]), candidates(units, [(1, 1.0), (3, 0.0)])])
+    assert found.rankings.codes.tolist() == [[1, 0, 3, 2]]
 
 
 def test_of_equal_ranks_the_heavier_part_and_first_chunk_count(
@@ -124,7 +121,7 @@ def test_a_question_that_one_part_skipped_is_skipped(library: Library, halves: C
 # Scores that cannot be fused.
 
 
-def test_a_part_without_scores_is_named_where_scores_are_needed(library: Library, halves: Chunks) -> None:
+def test_parts_without_scores_or_beyond_float32_are_refused(library: Library, halves: Chunks) -> None:
     nan = float("nan")
     parts = [candidates(halves, [(0, 1.0)], [(1, 1.0)]), candidates(halves, [(0, nan)], [(2, 3.0)])]
     with pytest.raises(RunError) as raised:
@@ -134,9 +131,6 @@ def test_a_part_without_scores_is_named_where_scores_are_needed(library: Library
         "rrf, which looks at ranks alone."
     )
     assert len(fused(library, parts).rankings) == 2
-
-
-def test_scores_that_add_up_to_more_than_float32_holds_are_refused(library: Library, halves: Chunks) -> None:
     huge = candidates(halves, [(0, 3e38), (1, 1.0)])
     with pytest.raises(RunError) as raised:
         fused(library, [huge, huge], method="weighted", normalisation="none")

@@ -24,12 +24,22 @@ LONG = VectorHealth(vectors=3, distinct_texts=3, dimension=2, zeros=0, shortest=
 Space = Literal["cosine", "ip", "l2"]
 
 
-def test_lengths_are_those_of_all_blocks_and_zeros_are_counted_apart() -> None:
+def test_lengths_zeros_and_repeated_texts_are_counted() -> None:
     watch = NormStatistics()
     blocks = [np.array(rows, dtype=np.float32) for rows in ([[3, 4], [0, 0]], [[0, 0]], [[0, 2], [6, 8]])]
     for seen, block in zip(watch.watch(blocks), blocks, strict=True):
         assert seen is block
     assert watch.health(5, 4, 2) == VectorHealth(5, 4, 2, zeros=2, shortest=2.0, longest=10.0)
+    health = VectorHealth(vectors=4_000, distinct_texts=2_500, dimension=2, zeros=1_200, shortest=1.0, longest=1.0)
+    assert warnings(health, normalize=True, space="cosine") == {
+        "zero-vectors": "dense: 1,200 of 4,000 chunks have a vector of zeros, which is near to nothing; look at what "
+        "the embedder does with their texts.",
+        "duplicate-texts": "dense: 1,500 of 4,000 chunks have the same text as an earlier chunk; identical "
+        "chunks compete for the same ranks.",
+    }
+    row = np.array([[0.1, 0.7, 0.3]], dtype=np.float32)
+    beside = np.concatenate([row, np.zeros((1, 3), dtype=np.float32), row * np.float32(1e30)])
+    np.testing.assert_array_equal(normalized(beside)[:1], normalized(row))
 
 
 @pytest.mark.parametrize("blocks", [[], [np.zeros((2, 3), np.float32)]])
@@ -50,16 +60,6 @@ def test_healthy_vectors_are_not_remarked_on(space: Space) -> None:
     assert warnings(HEALTHY, normalize=True, space=space) == {}
     rounded = VectorHealth(3, 3, 2, 0, 0.9999, 1.0005)
     assert warnings(rounded, normalize=False, space=space) == {}
-
-
-def test_zeros_and_repeated_texts_are_counted() -> None:
-    health = VectorHealth(vectors=4_000, distinct_texts=2_500, dimension=2, zeros=1_200, shortest=1.0, longest=1.0)
-    assert warnings(health, normalize=True, space="cosine") == {
-        "zero-vectors": "dense: 1,200 of 4,000 chunks have a vector of zeros, which is near to nothing; look at what "
-        "the embedder does with their texts.",
-        "duplicate-texts": "dense: 1,500 of 4,000 chunks have the same text as an earlier chunk; identical "
-        "chunks compete for the same ranks.",
-    }
 
 
 LENGTHS = "dense: the vectors are not of one length (0.5 to 123) and the space is"
@@ -155,9 +155,3 @@ def test_vectors_too_long_or_too_short_for_the_squares_of_a_float32_are_measured
     assert [health.shortest, health.longest] == pytest.approx([5 * factor, 10 * factor], rel=1e-6)
     expected = np.array([[0.6, 0.8], [0, 0], [0.6, 0.8]], dtype=np.float32)
     np.testing.assert_allclose(normalized(vectors), expected, rtol=1e-6)
-
-
-def test_a_row_is_normalised_to_the_same_bits_whatever_stands_beside_it() -> None:
-    row = np.array([[0.1, 0.7, 0.3]], dtype=np.float32)
-    beside = np.concatenate([row, np.zeros((1, 3), dtype=np.float32), row * np.float32(1e30)])
-    np.testing.assert_array_equal(normalized(beside)[:1], normalized(row))

@@ -35,13 +35,20 @@ def texts(found: Chunks) -> list[str]:
     return [found.text(position) for position in range(len(found))]
 
 
-def test_titles_count_in_the_unit_that_is_chosen_unless_the_text_alone_is_measured(experiment: Experiment) -> None:
+def test_titles_count_as_chosen_and_a_tokenizer_that_is_not_there_is_told(experiment: Experiment) -> None:
     indexed = chunks(experiment, "{kind: fixed, size: 9, overlap: 0, tokenizer: words}")
     alone = chunks(experiment, "{kind: fixed, size: 9, overlap: 0, tokenizer: words, measure: text}")
     assert {len(text.split()) for text in IndexedTexts(indexed).indexed_texts()} >= {9}
     assert max(len(text.split()) for text in IndexedTexts(indexed).indexed_texts()) == 9
     assert max(len(text.split()) for text in texts(indexed)) == 9  # documents without a title
     assert len(alone) < len(indexed)
+    for written in ("nowhere.json", "word", str(experiment.folder)):
+        path = written if written.startswith("/") else experiment.folder / written
+        later = f"retrievers.later={{kind: dense, chunker: {{kind: sentence, tokenizer: {path}}}}}"
+        with pytest.raises(ModelNotFoundError) as caught:
+            run_experiment(experiment.config(later))
+        assert f": setting 'later': {path} is not a tokenizer file that can be read: " in str(caught.value)
+    assert experiment.embedded() == []
 
 
 @pytest.mark.parametrize("kind", ["recursive", "fixed", "sentence", "markdown"])
@@ -71,16 +78,6 @@ def test_a_tokenizer_file_counts_and_is_hashed_by_its_content(experiment: Experi
     content["normalizer"]["lowercase"] = False
     own.write_text(json.dumps(content), encoding="utf-8")
     assert chunks(experiment, written % own).name != found.name
-
-
-def test_a_tokenizer_that_is_not_there_is_told_before_anything_is_embedded(experiment: Experiment) -> None:
-    for written in ("nowhere.json", "word", str(experiment.folder)):
-        path = written if written.startswith("/") else experiment.folder / written
-        later = f"retrievers.later={{kind: dense, chunker: {{kind: sentence, tokenizer: {path}}}}}"
-        with pytest.raises(ModelNotFoundError) as caught:
-            run_experiment(experiment.config(later))
-        assert f": setting 'later': {path} is not a tokenizer file that can be read: " in str(caught.value)
-    assert experiment.embedded() == []
 
 
 def validated(experiment: Experiment, capsys: pytest.CaptureFixture[str], *overrides: str) -> Outcome:

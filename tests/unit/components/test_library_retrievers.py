@@ -232,7 +232,7 @@ def test_indexes_retrievers_and_nodes_of_llama_index_are_asked_and_placed(place:
     )
 
 
-def test_a_retriever_of_haystack_is_asked_for_top_k_whatever_its_own_number(place: Workplace) -> None:
+def test_parts_of_haystack_are_asked_for_top_k_or_a_text(place: Workplace) -> None:
     found = place.search("rye bread", "soup in the fridge", depth=2, name="hay:bm25")
     assert [row[0] for row in show(found)] == ["rye.md", "soup.md"]
     assert [len(row) for row in show(found)] == [1, 2]
@@ -240,9 +240,6 @@ def test_a_retriever_of_haystack_is_asked_for_top_k_whatever_its_own_number(plac
     assert first is not None
     assert second is not None
     assert first > second > 0
-
-
-def test_chunks_and_pipelines_of_haystack_are_asked_for_a_text(place: Workplace) -> None:
     assert show(place.search("four days", depth=1, name="hay:chunks")) == [["rye.md[28:58]"]]
     assert show(place.search(FRIDGE, depth=2, name="hay:pipeline")) == [["soup.md", "oven.md"]]
 

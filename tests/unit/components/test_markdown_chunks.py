@@ -54,7 +54,7 @@ def chunks(text: str, size: int, overlap: int = 0, **options: bool) -> list[str]
     return [text[span.start : span.end] for span in made.split(text, LengthFunction(range(len(text))))]
 
 
-def test_sections_that_fit_are_joined_under_their_heading_and_larger_ones_cut_at_their_blocks() -> None:
+def test_sections_are_joined_where_they_and_their_parents_fit() -> None:
     assert chunks(MANUAL, 60) == [
         "---\na: b\n---",
         "# Hub\n\nIntro of it.\n\n## Power\n\nOn.",
@@ -64,18 +64,22 @@ def test_sections_that_fit_are_joined_under_their_heading_and_larger_ones_cut_at
         "# Other",
         "## Deep\n\n### Deeper\n\nLast paragraph here. It goes on and on.",
     ]
+    text = "# A\n\n## A1\n\none one\n\n## A2\n\ntwo\n\n# B\n\n## B1\n\nthree\n\n## B2\n\nfour four"
+    assert chunks(text, 26) == [
+        "# A\n\n## A1\n\none one",
+        "## A2\n\ntwo",
+        "# B\n\n## B1\n\nthree",
+        "## B2\n\nfour four",
+    ]
 
 
-def test_headings_items_and_overlaps_are_whole_blocks() -> None:
+def test_headings_items_and_bare_sections_are_whole_blocks() -> None:
     text = "# A\n\n## B\n\nLast paragraph here. It goes on and on.\n\nMore."
     assert chunks(text, 35) == ["# A\n\n## B\n\nLast paragraph here.", "It goes on and on.", "More."]
     text = "- one is long enough\n- two\n  - two a\n  - two b\n- three\n"
     assert chunks(text, 30) == ["- one is long enough", "- two\n  - two a\n  - two b", "- three"]
     text = "one one\n\ntwo two\n\nthree three\n\nfour"
     assert chunks(text, 24, overlap=9) == ["one one\n\ntwo two", "two two\n\nthree three", "four"]
-
-
-def test_without_merging_each_section_is_a_chunk_of_its_own_and_a_bare_heading_goes_with_the_next() -> None:
     assert chunks(MANUAL, 400, merge=False) == [
         "---\na: b\n---",
         "# Hub\n\nIntro of it.",
@@ -85,16 +89,6 @@ def test_without_merging_each_section_is_a_chunk_of_its_own_and_a_bare_heading_g
     ]
     own = "a bare heading does not go with a section that is not its own"
     assert chunks("## A\n\n## B\n\nb\n\n# C\n\nc", 100, merge=False) == ["## A", "## B\n\nb", "# C\n\nc"], own
-
-
-def test_sections_under_different_headings_are_not_joined_where_their_parents_do_not_fit() -> None:
-    text = "# A\n\n## A1\n\none one\n\n## A2\n\ntwo\n\n# B\n\n## B1\n\nthree\n\n## B2\n\nfour four"
-    assert chunks(text, 26) == [
-        "# A\n\n## A1\n\none one",
-        "## A2\n\ntwo",
-        "# B\n\n## B1\n\nthree",
-        "## B2\n\nfour four",
-    ]
 
 
 def test_a_row_of_a_table_is_cut_only_where_it_alone_is_too_large_and_the_first_rows_have_its_header() -> None:

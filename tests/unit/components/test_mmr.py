@@ -25,7 +25,7 @@ def diversity(value: float) -> str:
     return f"retrievers.refined.diversity={value}"
 
 
-def test_the_order_and_the_values_are_those_worked_by_hand() -> None:
+def test_the_order_is_that_worked_by_hand_and_absent_hits_come_last() -> None:
     # Cosines with the question 0.9, 0.8, 0.6; the first two are nearly the same text (0.95), the third is unlike both.
     nearness = np.array([[0.9, 0.8, 0.6]])
     likeness = np.array([[[1, 0.95, 0.1], [0.95, 1, 0.2], [0.1, 0.2, 1]]])
@@ -41,13 +41,10 @@ def test_the_order_and_the_values_are_those_worked_by_hand() -> None:
         found, scores = selected(nearness, likeness, np.ones((1, 3), dtype=np.bool_), value)
         assert found.tolist() == [order]
         np.testing.assert_allclose(scores, [values], atol=1e-6)
-
-
-def test_what_is_not_there_comes_last_without_a_value() -> None:
     nearness, likeness = np.array([[-0.9, 0.0, 0.0]]), np.zeros((1, 3, 3))
-    order, values = selected(nearness, likeness, np.array([[True, False, False]]), 0.5)
-    assert order.tolist() == [[0, 1, 2]]
-    np.testing.assert_array_equal(np.isnan(values), [[False, True, True]])
+    found, scores = selected(nearness, likeness, np.array([[True, False, False]]), 0.5)
+    assert found.tolist() == [[0, 1, 2]]
+    np.testing.assert_array_equal(np.isnan(scores), [[False, True, True]])
 
 
 def by_hand(bench: Bench, units: Chunks, question: str, codes: list[int], weight: float) -> list[int]:

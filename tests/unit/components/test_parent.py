@@ -59,7 +59,7 @@ def test_whole_documents_and_stretches_drop_later_hits_within_them(bench: Bench)
     assert (found.facts["hits"], found.facts["same_parent"]) == (8, 3)
 
 
-def test_only_kept_hits_cover_others_and_the_first_of_a_chunk_keeps_rank_and_score(bench: Bench) -> None:
+def test_kept_hits_cover_others_and_later_searches_keep_their_codes(bench: Bench) -> None:
     part = candidates(words(bench), [[3, 4, 5, 6]])  # 5 is covered by the stretch that 4 would have brought
     found = bench.refined(["?"], part, "retrievers.refined.returns=neighbours")
     assert [place[1] for place in places_of(found)[0]] == [8, 19]
@@ -67,6 +67,12 @@ def test_only_kept_hits_cover_others_and_the_first_of_a_chunk_keeps_rank_and_sco
     assert rows_of(found) == [[1, 0, 2], [2]]
     assert scores_of(found) == [[1.0, 0.99, 0.97], [1.0]]
     assert (found.facts["hits"], found.facts["same_parent"]) == (6, 2)
+    opened = bench.refiner().open(bench.materials())
+    first = opened.refine([], [candidates(words(bench), [[9]])])
+    second = opened.refine([], [candidates(words(bench), [[3]])])
+    assert (rows_of(first), rows_of(second)) == ([[0]], [[1]])
+    assert places_of(first)[0] == [("b.txt", 0, 23)]
+    assert second.units.document_id(0) == "b.txt"
 
 
 def test_a_stretch_ends_where_text_is_in_no_unit_and_that_is_told(bench: Bench) -> None:
@@ -120,15 +126,6 @@ def test_parents_that_are_smaller_or_the_hits_themselves_are_told(bench: Bench) 
     assert warning.message == (
         "wide: each hit is its own parent, so nothing was changed; return more than what is found (2 of 2 hits)."
     )
-
-
-def test_later_searches_keep_the_codes_of_earlier_ones(bench: Bench) -> None:
-    opened = bench.refiner().open(bench.materials())
-    first = opened.refine([], [candidates(words(bench), [[9]])])
-    second = opened.refine([], [candidates(words(bench), [[3]])])
-    assert (rows_of(first), rows_of(second)) == ([[0]], [[1]])
-    assert places_of(first)[0] == [("b.txt", 0, 23)]
-    assert second.units.document_id(0) == "b.txt"
 
 
 # Against the plain definitions, on random places.

@@ -106,7 +106,9 @@ def test_few_different_codes_give_many_ties_and_these_go_by_the_order(data: st.D
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_matrix_is_read_in_blocks(kind: Quantization, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_matrix_is_read_in_blocks_and_a_cosine_ignores_lengths(
+    kind: Quantization, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     matrix = like_embeddings(300, 24, seed=1)
     whole = exact.Quantizer.of(kind, "cosine", matrix).codes(matrix)
     monkeypatch.setattr(exact, "_BLOCK", 24 * 7)
@@ -115,10 +117,6 @@ def test_the_matrix_is_read_in_blocks(kind: Quantization, tmp_path: Path, monkey
     np.testing.assert_array_equal(read_array(tmp_path / "codes.npy"), whole)
     assert sum(steps) == 300
     assert len(steps) > 40
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_lengths_are_ignored_where_the_space_is_the_cosine(kind: Quantization, tmp_path: Path) -> None:
     unit, queries = like_embeddings(300, 24, seed=1), like_embeddings(10, 24, seed=2)
     lengths = np.random.default_rng(4).uniform(0.1, 9, size=(300, 1)).astype(np.float32)
     (tmp_path / "unit").mkdir()
@@ -128,12 +126,17 @@ def test_lengths_are_ignored_where_the_space_is_the_cosine(kind: Quantization, t
     assert (near.codes == far.codes).mean() > 0.8  # rounding moves a few codes by one step
 
 
-def test_products_of_long_vectors_are_whole_numbers(tmp_path: Path) -> None:
+def test_products_are_whole_and_wider_first_searches_count_if_ranked_again(tmp_path: Path) -> None:
     """Sums of more than 1,024 products may be larger than a float32 holds exactly."""
     vectors, queries = vectors_of(like_embeddings(200, 1_500, seed=1)), like_embeddings(10, 1_500, seed=2)
     found = search(ExactStore(quantize="int8"), vectors, queries, 10, tmp_path)
     scores = library_scores("int8", queries, vectors.matrix).astype(np.float32)
     assert found.codes.tolist() == best(scores, vectors.order, 10)
+    assert ExactStore(quantize="int8").width(10) is None
+    assert ExactStore(quantize="int8", rescore=4).width(10) == 40
+    assert ExactStore().is_exact
+    assert not ExactStore(quantize="int8").is_exact
+    assert ExactStore(quantize="int8").is_repeatable
 
 
 @pytest.mark.parametrize(
@@ -146,11 +149,3 @@ def test_products_of_long_vectors_are_whole_numbers(tmp_path: Path) -> None:
 def test_options_that_would_do_nothing_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         ExactStore(**options)
-
-
-def test_a_wider_first_search_is_another_search_only_where_hits_are_ranked_again() -> None:
-    assert ExactStore(quantize="int8").width(10) is None
-    assert ExactStore(quantize="int8", rescore=4).width(10) == 40
-    assert ExactStore().is_exact
-    assert not ExactStore(quantize="int8").is_exact
-    assert ExactStore(quantize="int8").is_repeatable

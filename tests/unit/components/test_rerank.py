@@ -79,12 +79,16 @@ def test_scores_are_the_library_s_without_an_activation_and_order_hits(bench: Be
     assert np.isnan(found.rankings.scores[1, 2:]).all()
 
 
-def test_equal_scores_go_by_document_id_and_then_by_place(bench: Bench) -> None:
+def test_equal_scores_go_by_place_and_whole_pairs_are_not_truncated(bench: Bench) -> None:
     slowly = [("twice.txt", 0, 15), ("twice.txt", 16, 31), ("z.txt", 0, 15)]
     rye = [("a.txt", 0, 31), ("d.txt", 0, 31)]
     found = bench.refined(QUESTIONS[:1], candidates(bench.units([*rye, *slowly][::-1]), [[4, 1, 2, 0, 3]]))
     (places,) = places_of(found)
     assert places in (slowly + rye, rye + slowly)
+    units = bench.units([("c.txt", 0, 32)])  # 7 tokens, 3 of the question, 3 special ones
+    for length, truncated in ((13, 0), (12, 1)):
+        found = bench.refined(["rye bread bread"], candidates(units, [[0]]), f"retrievers.refined.max_length={length}")
+        assert found.facts["pairs_truncated"] == truncated
 
 
 def test_truncated_pairs_are_counted_as_the_models_own_tokenizer_counts_them(bench: Bench, reranker: Path) -> None:
@@ -109,13 +113,6 @@ def test_truncated_pairs_are_counted_as_the_models_own_tokenizer_counts_them(ben
         f"reranked: {truncated} of 24 pairs of a question and a text are longer than the 64 tokens that the reranker "
         "reads; the rest of each was not scored. Use smaller chunks, or a model that reads more."
     )
-
-
-def test_a_pair_of_exactly_the_length_that_is_read_is_not_truncated(bench: Bench) -> None:
-    units = bench.units([("c.txt", 0, 32)])  # 7 tokens, 3 of the question, 3 special ones
-    for length, truncated in ((13, 0), (12, 1)):
-        found = bench.refined(["rye bread bread"], candidates(units, [[0]]), f"retrievers.refined.max_length={length}")
-        assert found.facts["pairs_truncated"] == truncated
 
 
 @pytest.fixture

@@ -83,15 +83,12 @@ def test_searches_are_those_of_the_bill_and_else_an_estimate(
         assert bench.refiner().cost(facts) == pytest.approx(searches * 5.0 / 1e3)
 
 
-def test_no_more_than_the_texts_there_are_is_expected_to_be_paid(double: EndpointDouble, tmp_path: Path) -> None:
+def test_no_more_is_paid_than_there_is_in_requests_of_so_many(double: EndpointDouble, tmp_path: Path) -> None:
     refiner = bench_of(tmp_path, double).refiner()
     questions = [Question("x" * 40), Question("x" * 80)]
     few, many, unknown = (refiner.expected_cost(questions, Texts(count, 100.0)) for count in (5, 1_000, 0))
     assert few == pytest.approx(5 * (10 + 100 + 20 + 100) * 2.0 / 1e6 + 2 * 5.0 / 1e3)
     assert many == unknown == pytest.approx(100 * (10 + 100 + 20 + 100) * 2.0 / 1e6 + 2 * 5.0 / 1e3)
-
-
-def test_texts_go_in_requests_of_at_most_so_many(double: EndpointDouble, tmp_path: Path) -> None:
     refined(bench_of(tmp_path, double, batch_size=2, texts_are="texts"), [[0, 1, 2, 4], [4]])
     assert sorted(len(asked.body["texts"]) for asked in double.asked) == [1, 2, 2]
 

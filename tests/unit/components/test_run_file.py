@@ -84,7 +84,7 @@ def test_a_ranking_is_cut_each_document_once_and_of_several_runs_one_is_named(pl
         made(place, results, "results.json", name="othr").check(place.materials(), QUESTIONS)
 
 
-def test_a_query_that_is_not_in_the_file_finds_nothing_now_and_later(place: Workplace) -> None:
+def test_a_query_or_a_file_that_is_not_there_finds_nothing(place: Workplace) -> None:
     retriever = made(place, "q1 Q0 a 1 9 r\n")
     found = search(place, retriever)
     assert (show(found), found.skipped.tolist()) == ([["a"], []], [False, False])
@@ -93,6 +93,11 @@ def test_a_query_that_is_not_in_the_file_finds_nothing_now_and_later(place: Work
     opened = made(place, "q1 Q0 a 1 9 r\n").open(place.materials())
     opened.search(QUESTIONS, 1)
     assert show(opened.search(QUESTIONS[1:], 2)) == [[]]
+    retriever = RunFileRetriever(path=str(place.folder / "none.trec"))
+    with pytest.raises(RunFileError, match="there is no such file, nor a report of that id"):
+        retriever.check(place.materials(), QUESTIONS)
+    with pytest.raises((RunFileError, ReportError), match="there is no such file"):
+        retriever.inputs(file_digest)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +122,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_run(place: Workplace, c
     with pytest.raises(RunFileError) as error:
         retriever.check(place.materials(), QUESTIONS)
     assert str(error.value) == fault.format(file=retriever.path)
-
-
-def test_a_file_that_is_not_there_is_refused(place: Workplace) -> None:
-    retriever = RunFileRetriever(path=str(place.folder / "none.trec"))
-    with pytest.raises(RunFileError, match="there is no such file, nor a report of that id"):
-        retriever.check(place.materials(), QUESTIONS)
-    with pytest.raises((RunFileError, ReportError), match="there is no such file"):
-        retriever.inputs(file_digest)
 
 
 # In an experiment.

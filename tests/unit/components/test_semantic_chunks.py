@@ -60,7 +60,7 @@ def test_of_equal_distances_a_target_cuts_all_or_none(target: int, chunks: int) 
     assert len(made.group(text, LengthFunction(range(len(text))), vectors)) == chunks
 
 
-def test_each_sentence_is_embedded_with_its_neighbours_as_they_stand() -> None:
+def test_sentences_are_embedded_with_their_neighbours_and_zeros_are_far() -> None:
     text = "# One\n\nTwo is here.  Three is here. Four."
     ruler = LengthFunction(range(len(text)))
     assert SemanticChunker(unit="characters").texts(text, ruler) == [
@@ -73,17 +73,6 @@ def test_each_sentence_is_embedded_with_its_neighbours_as_they_stand() -> None:
         "# One", "Two is here.", "Three is here.", "Four.",
     ]  # fmt: skip
     assert SemanticChunker(unit="characters", buffer=9).texts(text, ruler) == [text] * 4
-
-
-@pytest.mark.parametrize("text", ["", " \n", "One sentence alone."])
-def test_nothing_is_embedded_where_there_is_nothing_to_cut(text: str) -> None:
-    made, ruler = SemanticChunker(), LengthFunction(range(len(text)))
-    assert made.texts(text, ruler) == []
-    spans = made.group(text, ruler, np.empty((0, 0), dtype=np.float32))
-    assert [text[span.start : span.end] for span in spans] == ([text] if text.strip() else [])
-
-
-def test_zeros_are_far_from_all_and_rounding_cuts_nothing() -> None:
     text = "One is. Two is. Three is."
     vectors = np.array([[1, 0], [0, 0], [1, 0]], dtype=np.float32)
     made = SemanticChunker(unit="characters", target=1)
@@ -95,6 +84,14 @@ def test_zeros_are_far_from_all_and_rounding_cuts_nothing() -> None:
         made = SemanticChunker.model_validate({"unit": "characters", **options})
         for row in np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32):
             assert len(made.group(text, ruler, np.tile(row, (12, 1)))) == 1
+
+
+@pytest.mark.parametrize("text", ["", " \n", "One sentence alone."])
+def test_nothing_is_embedded_where_there_is_nothing_to_cut(text: str) -> None:
+    made, ruler = SemanticChunker(), LengthFunction(range(len(text)))
+    assert made.texts(text, ruler) == []
+    spans = made.group(text, ruler, np.empty((0, 0), dtype=np.float32))
+    assert [text[span.start : span.end] for span in spans] == ([text] if text.strip() else [])
 
 
 def test_groups_are_cut_at_sentences_and_counted_only_if_a_length_is_asked_for() -> None:

@@ -86,9 +86,14 @@ def test_an_option_that_the_factory_would_ignore_is_refused(factory: str, option
         store("faiss", factory=factory, **options).check()
 
 
-def test_a_factory_that_faiss_does_not_understand_is_refused_in_its_own_words() -> None:
+def test_factories_are_refused_in_faiss_s_words_and_requests_have_a_limit() -> None:
     with pytest.raises(InputError, match=r"store\.factory: FAISS does not understand 'HMSW32': .*HMSW32"):
         store("faiss", factory="HMSW32").check()
+    made = store("pgvector", url=postgres_url(), timeout=7)
+    assert isinstance(made, ServerStore)
+    with connected(made) as engine:
+        assert isinstance(engine, PgvectorEngine)
+        assert engine.database.ask("SHOW statement_timeout") == [("7s",)]
 
 
 def test_links_and_lists_are_in_the_definition_of_the_index_in_postgres(tmp_path: Path) -> None:
@@ -114,14 +119,6 @@ def test_the_planner_of_postgres_has_statistics_of_a_new_table(tmp_path: Path) -
             "SELECT attname FROM pg_stats WHERE tablename = %s", made.facts(tmp_path)["collection"]
         )
         assert ("id",) in columns
-
-
-def test_the_time_limit_of_a_request_is_that_of_statements_in_postgres() -> None:
-    made = store("pgvector", url=postgres_url(), timeout=7)
-    assert isinstance(made, ServerStore)
-    with connected(made) as engine:
-        assert isinstance(engine, PgvectorEngine)
-        assert engine.database.ask("SHOW statement_timeout") == [("7s",)]
 
 
 def test_options_of_searches_are_in_what_a_server_of_qdrant_is_sent(tmp_path: Path) -> None:

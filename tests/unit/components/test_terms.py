@@ -69,7 +69,7 @@ def test_a_question_shares_a_term_with_a_text_that_has_its_word(question: str, d
     assert set(BARE.terms(question)) & set(BARE.terms(document))
 
 
-def test_stop_words_go_before_stemming_and_as_characters_and_pairs() -> None:
+def test_stop_words_go_before_stemming_and_every_language_has_some() -> None:
     assert Analyzer("none", ("的", "什么")).terms("猫的什么") == ["猫", "什", "么", "猫的", "的什"]
     assert Analyzer("none", stop_words_of("korean")).terms("그리고 서울") == ["서", "울", "서울"]
     assert ENGLISH.terms("The systems are failing with timeouts_v2 in PLANS") == [
@@ -78,9 +78,6 @@ def test_stop_words_go_before_stemming_and_as_characters_and_pairs() -> None:
     assert Analyzer("porter", ()).terms("generically") != Analyzer("english", ()).terms("generically")
     assert Analyzer("german", ("Über", "v2.3")).terms("über Häusern v2.3 3") == ["haus", "v2", "3", "3"]
     assert Analyzer("none", ("don't",)).terms("don't do") == ["do"]
-
-
-def test_there_is_a_list_of_stop_words_for_each_language_that_bm25s_has() -> None:
     from bm25s import stopwords
 
     theirs = [frozenset(words) for name, words in vars(stopwords).items() if name.startswith("STOPWORDS_")]

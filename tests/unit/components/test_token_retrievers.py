@@ -45,7 +45,9 @@ def experiment(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 
 
 @KINDS
-def test_scores_and_rankings_are_the_library_s(kind: str, experiment: Experiment, models: dict[str, Path]) -> None:
+def test_scores_are_the_librarys_and_texts_not_read_to_the_end_counted(
+    kind: str, experiment: Experiment, models: dict[str, Path]
+) -> None:
     found = asked(experiment, kind, QUESTIONS)
     expected = library_scores(kind, models[kind], QUESTIONS, found.texts)
     for row, own in enumerate(expected):
@@ -53,6 +55,11 @@ def test_scores_and_rankings_are_the_library_s(kind: str, experiment: Experiment
         np.testing.assert_allclose(found.scores(row), own[codes], rtol=1e-5, atol=1e-5)
         assert codes == [code for code in np.argsort(-np.round(own, 4), kind="stable").tolist() if own[code] > 0]
     assert any(len(set(row)) > 2 for row in found.rows()), "or the test says nothing"
+    limit = {"sparse": 64, "late": 48}[kind]
+    facts = found.candidates.facts
+    assert (facts["texts"], facts["texts_too_long"], facts["max_length"]) == (6, 1, limit)
+    (warning,) = experiment.config().retrievers[kind].warnings("mine", facts)
+    assert warning.message.startswith(f"mine: 1 of 6 texts are longer than the {limit} tokens that the model reads")
 
 
 @pytest.mark.parametrize(("kind", "similarity"), [("sparse", "cosine"), ("late", "meanmaxsim")])
@@ -78,16 +85,6 @@ def test_an_index_with_other_bytes_is_made_of_what_is_kept(kind: str, models: di
     again = asked(experiment, kind, QUESTIONS, 100, f"retrievers.{kind}.{NOWHERE}")
     np.testing.assert_array_equal(again.candidates.rankings.scores, first.candidates.rankings.scores)
     assert "other bytes" in str(again.context.resources.workspace.repaired)
-
-
-@KINDS
-def test_texts_that_are_not_read_to_the_end_are_counted(kind: str, experiment: Experiment) -> None:
-    found = asked(experiment, kind, QUESTIONS)
-    limit = {"sparse": 64, "late": 48}[kind]
-    facts = found.candidates.facts
-    assert (facts["texts"], facts["texts_too_long"], facts["max_length"]) == (6, 1, limit)
-    (warning,) = experiment.config().retrievers[kind].warnings("mine", facts)
-    assert warning.message.startswith(f"mine: 1 of 6 texts are longer than the {limit} tokens that the model reads")
 
 
 @KINDS

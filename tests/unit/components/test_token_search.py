@@ -39,7 +39,7 @@ def rows(found: Rankings) -> list[list[tuple[int, float]]]:
     return [[(code, score) for code, score in zip(*pair, strict=True) if code != PADDING] for pair in pairs]
 
 
-def test_sparse_scores_worked_by_hand_and_ties_go_by_the_given_order(tmp_path: Path) -> None:
+def test_sparse_scores_and_maxsim_worked_by_hand(tmp_path: Path) -> None:
     """Three texts over terms 0 to 5; term 9 is in none of them."""
     index = sparse_index(tmp_path, [terms(t0=1, t2=0.5), terms(t2=2, t5=0.25), terms(t1=3)])
     found = index.search([terms(t0=2, t2=1), terms(t5=4, t9=7), terms(t9=1), terms()], 5)
@@ -49,6 +49,13 @@ def test_sparse_scores_worked_by_hand_and_ties_go_by_the_given_order(tmp_path: P
     index = sparse_index(tmp_path, [same, same, same, terms(t1=1)], order=[2, 0, 1, 3])
     assert rows(index.search([terms(t1=2)], 2)) == [[(1, 3.0), (2, 3.0)]]
     assert rows(index.search([terms(t1=2)], 4)) == [[(1, 3.0), (2, 3.0), (0, 3.0), (3, 2.0)]]
+    # Each token of the question takes the nearest token of the text; texts without a token are not found.
+    nothing = TokenVectors(np.empty(0, np.int32), np.empty((0, 2), np.float32))
+    texts = [tokens([1, 0], [0, 1]), nothing, tokens([0.5, 0.5]), tokens([-1, 0], [0, -1])]
+    late, mean = late_index(tmp_path, texts), late_index(tmp_path, texts, is_mean=True)
+    found = late.search([tokens([1, 0], [0, 2]), nothing, tokens([0, -1])], 9)
+    assert rows(found) == [[(0, 3.0), (2, 1.5), (3, 0.0)], [], [(3, 1.0), (0, 0.0), (2, -0.5)]]
+    assert rows(mean.search([tokens([1, 0], [0, 2])], 2)) == [[(0, 1.5), (2, 0.75)]]
 
 
 _WEIGHTS = st.floats(0, 4, width=32).map(lambda value: value if value > 0.1 else 0)
@@ -84,16 +91,6 @@ def test_maxsim_without_a_token_on_either_side_is_0(is_mean: bool) -> None:
     one, none = tokens([1, 0]), TokenVectors(np.empty(0, np.int32), np.empty((0, 2), np.float32))
     for query, text in ((none, one), (one, none), (none, none)):
         assert maxsim(query, text.vectors, is_mean=is_mean) == 0.0
-
-
-def test_maxsim_worked_by_hand(tmp_path: Path) -> None:
-    """Each token of the question takes the nearest token of the text; texts without a token are not found."""
-    nothing = TokenVectors(np.empty(0, np.int32), np.empty((0, 2), np.float32))
-    texts = [tokens([1, 0], [0, 1]), nothing, tokens([0.5, 0.5]), tokens([-1, 0], [0, -1])]
-    index, mean = late_index(tmp_path, texts), late_index(tmp_path, texts, is_mean=True)
-    found = index.search([tokens([1, 0], [0, 2]), nothing, tokens([0, -1])], 9)
-    assert rows(found) == [[(0, 3.0), (2, 1.5), (3, 0.0)], [], [(3, 1.0), (0, 0.0), (2, -0.5)]]
-    assert rows(mean.search([tokens([1, 0], [0, 2])], 2)) == [[(0, 1.5), (2, 0.75)]]
 
 
 _NUMBERS = st.floats(-2, 2, width=32)

@@ -19,13 +19,16 @@ def tokenizer(minilm_folder: Path) -> Tokenizer:
     return Tokenizer(minilm_folder / "tokenizer.json")
 
 
-def test_the_truncation_and_padding_that_the_file_carries_are_off(minilm_folder: Path, tokenizer: Tokenizer) -> None:
+def test_no_special_tokens_truncation_or_padding(minilm_folder: Path, tokenizer: Tokenizer) -> None:
     carried = json.loads((minilm_folder / "tokenizer.json").read_text(encoding="utf-8"))
     assert carried["truncation"]["max_length"] == 128
     assert carried["padding"]["strategy"] == {"Fixed": 128}
     assert tokenizer.counts(["hub " * 700, "hub", ""]).tolist() == [702, 3, 2]
     assert [len(starts) for starts in tokenizer.starts(["hub " * 700, "hub", ""])] == [700, 1, 0]
     assert tokenizer.special_tokens == 2
+    assert tokenizer.counts([]).shape == (0,)
+    assert tokenizer.starts([]) == []
+    assert tokenizer.alone(["hub", "unbelievably", ""]) == [1, 5, 0]
 
 
 @pytest.mark.slow
@@ -44,17 +47,15 @@ def test_counts_of_real_text_equal_those_of_transformers(minilm_folder: Path, to
 
 
 @given(document_texts)
-def test_starts_are_ascending_places_of_the_text_one_for_each_token(tokenizer: Tokenizer, text: str) -> None:
+def test_starts_ascend_one_for_each_token_and_words_stand_between_spaces(tokenizer: Tokenizer, text: str) -> None:
     (starts,) = tokenizer.starts([text])
     assert all(earlier <= later for earlier, later in pairwise(starts))
     assert all(0 <= start < len(text) and text[start] not in " \t\n\u00a0\u3000" for start in starts)
     assert len(starts) + tokenizer.special_tokens == tokenizer.counts([text])[0]
-
-
-def test_a_text_alone_has_no_special_tokens_and_no_texts_no_counts(tokenizer: Tokenizer) -> None:
-    assert tokenizer.counts([]).shape == (0,)
-    assert tokenizer.starts([]) == []
-    assert tokenizer.alone(["hub", "unbelievably", ""]) == [1, 5, 0]
+    (starts,) = Words().starts([text])
+    assert [text[start:].split()[0] for start in starts] == text.split()
+    assert Words().alone([text]) == Words().counts([text]).tolist() == [len(text.split())]
+    assert Words.special_tokens == 0
 
 
 def test_the_fingerprint_follows_the_file_s_bytes(tmp_path: Path, minilm_folder: Path, tokenizer: Tokenizer) -> None:
@@ -85,11 +86,3 @@ def test_a_token_that_begins_with_a_space_starts_at_its_first_letter(tmp_path: P
     made = Tokenizer(tmp_path / "tokenizer.json")
     assert made.starts(["a b", "a b  ", " a", "  "]) == [[0, 2], [0, 2, 3], [1], [0]]
     assert made.alone(["a b", "b", ""]) == [2, 1, 0]
-
-
-@given(document_texts)
-def test_words_are_what_stands_between_white_space(text: str) -> None:
-    (starts,) = Words().starts([text])
-    assert [text[start:].split()[0] for start in starts] == text.split()
-    assert Words().alone([text]) == Words().counts([text]).tolist() == [len(text.split())]
-    assert Words.special_tokens == 0

@@ -81,7 +81,7 @@ def test_a_module_that_is_edited_makes_another_version_and_is_what_is_called(
     assert version_parts(reference, "1") == {"version": "1"}
 
 
-def test_every_kind_of_function_has_the_modules_that_it_imports_in_its_version(tmp_path: Path) -> None:
+def test_functions_have_the_modules_they_import_of_any_folder_in_their_version(tmp_path: Path) -> None:
     write(tmp_path, {"mine.py": "import helper\ndef f(queries, top_k=1): return helper.VALUE\n", **HELPER})
     reference = FunctionReference("mine:f", tmp_path)
 
@@ -95,9 +95,6 @@ def test_every_kind_of_function_has_the_modules_that_it_imports_in_its_version(t
     before = versions()
     (tmp_path / "helper.py").write_text("VALUE = 2\n")
     assert [one == two for one, two in zip(before, versions(), strict=True)] == [False, False, False]
-
-
-def test_modules_of_two_folders_and_installed_ones_may_have_one_name(tmp_path: Path) -> None:
     late = "def f(*_):\n    from helper import VALUE\n    return VALUE\n"
     for number in (1, 2):
         write(tmp_path / str(number), {"mine.py": late, "helper.py": f"VALUE = {number}\n"})

@@ -56,7 +56,7 @@ TOP_LEVEL = (
 # What is read.
 
 
-def test_the_default_metrics_are_those_of_the_page(root: Path) -> None:
+def test_default_metrics_and_cutoffs_are_those_of_the_page(root: Path) -> None:
     choice, faults = choose_metrics(load_config(root / "configs" / "quickstart.yaml"))
     assert not faults
     assert str(choice.primary) == "ndcg@10"
@@ -65,6 +65,24 @@ def test_the_default_metrics_are_those_of_the_page(root: Path) -> None:
         *("rr@10", "ap@10", "rbp(p=0.8)@10"),
         *(f"{name}@{k}" for name in ("dcg", "ndcg", "judged") for k in (5, 10)),
     }
+    # The lowest top_k decides, since all settings are scored by the same metrics.
+    text = with_("  dense: {kind: dense, top_k: 3}", "  a: {kind: dense, top_k: 20}\n  b: {kind: dense, top_k: 4}")
+    choice, faults = choose_metrics(load(text))
+    assert not faults
+    assert str(choice.primary) == "ndcg@4"
+    assert {metric.k for metric in choice.metrics if metric.name == "recall"} == {1, 3}
+    assert {metric.k for metric in choice.metrics if metric.name == "ap"} == {4}
+    text = CONFIG + "evaluators: {order_aware: {k: [3], metrics: [RR, mrr@3, rr@3, rbp]}, primary_metric: NDCG}\n"
+    choice, faults = choose_metrics(load(text))
+    assert not faults
+    assert [str(metric) for metric in choice.metrics if metric.definition.family == "order_aware"] == [
+        "rr@3", "ap@3", "rbp(p=0.8)@3"]  # fmt: skip
+    assert str(choice.primary) == "ndcg@3"
+    families = ("order_unaware", "order_aware", "graded")
+    texts = [f"evaluators: {{{', '.join(f'{name}: {{k: {k}}}' for name in families)}}}\n" for k in ("3", "[3]")]
+    one, listed = (load(CONFIG + text).evaluators for text in texts)
+    assert one == listed
+    assert one.graded.k == [3]
 
 
 @pytest.mark.parametrize(
@@ -86,25 +104,6 @@ def test_the_name_of_a_model_on_the_hub_is_not_taken_for_a_path(name: str) -> No
     embedder = load(text).embedder
     assert isinstance(embedder, SentenceTransformerEmbedder)
     assert embedder.model == name
-
-
-def test_the_default_cutoffs_are_those_that_every_setting_can_serve() -> None:
-    """The lowest top_k decides, since all settings are scored by the same metrics."""
-    text = with_("  dense: {kind: dense, top_k: 3}", "  a: {kind: dense, top_k: 20}\n  b: {kind: dense, top_k: 4}")
-    choice, faults = choose_metrics(load(text))
-    assert not faults
-    assert str(choice.primary) == "ndcg@4"
-    assert {metric.k for metric in choice.metrics if metric.name == "recall"} == {1, 3}
-    assert {metric.k for metric in choice.metrics if metric.name == "ap"} == {4}
-
-
-def test_a_metric_without_a_cutoff_is_cut_at_top_k_and_one_asked_for_twice_is_there_once() -> None:
-    text = CONFIG + "evaluators: {order_aware: {k: [3], metrics: [RR, mrr@3, rr@3, rbp]}, primary_metric: NDCG}\n"
-    choice, faults = choose_metrics(load(text))
-    assert not faults
-    assert [str(metric) for metric in choice.metrics if metric.definition.family == "order_aware"] == [
-        "rr@3", "ap@3", "rbp(p=0.8)@3"]  # fmt: skip
-    assert str(choice.primary) == "ndcg@3"
 
 
 # What is refused: one fault, one sentence, its place.
@@ -189,11 +188,6 @@ def test_a_config_that_is_wrong_is_refused_with_the_place_and_what_is_right(text
     assert faults_of(text) == [fault]
 
 
-def test_a_chunker_that_no_retriever_uses_needs_no_tokenizer() -> None:
-    text = with_("dense: {kind: dense, top_k: 3}", "file: {kind: run_file, path: a.run, top_k: 3}")
-    assert load(text.replace("{kind: document}", "{kind: recursive}")).chunker.kind == "recursive"
-
-
 def test_all_faults_are_told_at_once_in_the_order_of_the_file() -> None:
     text = with_("top_k: 3", "topk: 3, store: {kind: exakt}") + (
         "sead: 1\nevaluators:\n  unit: spam\n  relevance_threshold: 0\n  graded: {k: [x, 1, -1]}\n"
@@ -201,13 +195,14 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_file() -> None:
     assert [fault.partition(" ")[0] for fault in faults_of(text)] == [
         "7:24:", "7:33:", "9:1:", "11:3:", "12:3:", "13:16:", "13:22:",
     ]  # fmt: skip
-
-
-def test_all_faults_between_parts_are_told_at_once() -> None:
     text = with_("{kind: document}", "{kind: recursive}") + (
         "evaluators:\n  span_coverage: 0.5\n  graded: {k: [4, 2, 5], metrics: [rr@3]}\n  primary_metric: rr@9\n"
     )
     assert [line.partition(" ")[0] for line in faults_of(text)] == ["10:3:", "11:16:", "11:36:", "3:1:"]
+    load(CONFIG)
+    with pytest.raises(ConfigError) as caught:
+        load_config({"extends": "config.yaml", "seed": "one"})
+    assert str(caught.value) == "seed is 'one'; it must be a whole number."
 
 
 def test_a_config_made_in_python_is_checked_as_one_from_a_file_is() -> None:
@@ -269,12 +264,20 @@ def test_paths_and_faults_belong_to_the_file_that_they_are_written_in(tmp_path: 
     ]
 
 
-def test_a_config_that_extends_itself_is_refused_with_the_ring(tmp_path: Path) -> None:
+def test_rings_and_too_large_files_are_refused(tmp_path: Path) -> None:
     config, one = tmp_path / "config.yaml", tmp_path / "one.yaml"
     assert faults_of("seed: 1\nextends: config.yaml\n") == [f"2:1: extends itself: {config} -> {config}."]
     assert faults_of("extends: [one.yaml]\n", one="seed: 1\nextends: config.yaml\n") == [
         f"{one}:2:1: extends itself: {config} -> {one} -> {config}."
     ]
+    # At the limit it is read; beyond it there is one sentence, in no time.
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG + "#" * (1_000_000 - len(CONFIG)), encoding="utf-8")
+    assert load_config(file).experiment == "small"
+    with file.open("a", encoding="utf-8") as more:
+        more.write("#")
+    with pytest.raises(ConfigError, match=r"config\.yaml: has 1,000,001 bytes, and a config has at most 1,000,000; "):
+        load_config(file)
 
 
 @pytest.mark.parametrize(
@@ -378,26 +381,7 @@ def test_only_the_kinds_that_a_config_names_are_imported(tmp_path: Path) -> None
     assert not others & found
 
 
-def test_a_file_that_is_too_large_for_a_config_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    """At the limit it is read; beyond it there is one sentence, in no time."""
-    file = tmp_path / "config.yaml"
-    file.write_text(CONFIG + "#" * (1_000_000 - len(CONFIG)), encoding="utf-8")
-    assert load_config(file).experiment == "small"
-    with file.open("a", encoding="utf-8") as more:
-        more.write("#")
-    with pytest.raises(ConfigError, match=r"config\.yaml: has 1,000,001 bytes, and a config has at most 1,000,000; "):
-        load_config(file)
-
-
-def test_a_single_cutoff_is_a_list_of_one() -> None:
-    families = ("order_unaware", "order_aware", "graded")
-    texts = [f"evaluators: {{{', '.join(f'{name}: {{k: {k}}}' for name in families)}}}\n" for k in ("3", "[3]")]
-    one, listed = (load(CONFIG + text).evaluators for text in texts)
-    assert one == listed
-    assert one.graded.k == [3]
-
-
-def test_a_config_is_read_from_a_path_a_dict_or_a_config() -> None:
+def test_a_config_is_a_path_a_dict_or_a_config_and_needs_what_it_uses() -> None:
     loaded = load(CONFIG)
     written = {**loaded.as_written, "dataset": {"corpus": Path("documents"), "queries": "prompt_queries.json"}}
     assert load_config(loaded) is loaded
@@ -406,13 +390,8 @@ def test_a_config_is_read_from_a_path_a_dict_or_a_config() -> None:
     for config in (written, loaded, Path("config.yaml")):
         assert load_config(config, ["retrievers.dense.top_k=2"]).retrievers["dense"].top_k == 2
     assert load_config({"extends": "config.yaml", "seed": np.int64(7)}).seed == 7
-
-
-def test_faults_of_a_dict_are_named_without_a_line() -> None:
-    load(CONFIG)
-    with pytest.raises(ConfigError) as caught:
-        load_config({"extends": "config.yaml", "seed": "one"})
-    assert str(caught.value) == "seed is 'one'; it must be a whole number."
+    text = with_("dense: {kind: dense, top_k: 3}", "file: {kind: run_file, path: a.run, top_k: 3}")
+    assert load(text.replace("{kind: document}", "{kind: recursive}")).chunker.kind == "recursive"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be", "utf-32"])

@@ -29,14 +29,10 @@ def config_faults(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_a_schema_is_valid_json_schema_of_2020_12(name: str) -> None:
+def test_a_schema_is_valid_and_what_commands_print(name: str, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     schema = SCHEMAS[name]()
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     jsonschema.Draft202012Validator.check_schema(schema)
-
-
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_a_shipped_schema_is_what_commands_print(name: str, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shipped = root / "schemas" / f"{name}.schema.json"
     printed = ragtrial(capsys, "schema", name)
     assert printed.code == 0

@@ -20,12 +20,18 @@ def names(matrix: dict[str, list[Any]]) -> list[str]:
     return [naming.name("dense", one.values) for one in combined(sweep)]
 
 
-def test_a_name_is_the_retriever_its_own_options_and_then_what_else_reaches_it() -> None:
+def test_a_name_is_the_retriever_and_its_options_cut_with_a_hash() -> None:
     sweep = sweep_of(matrix={SIZE: [128, 256], RANK: [10, 60]})
     naming = SettingNames.of(sweep)
     assert naming.name("dense", {SIZE: 128}) == "dense-size128"
     assert naming.name("hybrid", {SIZE: 128, RANK: 60}) == "hybrid-rank_constant60-size128"
     assert naming.name("bm25", {}) == "bm25"
+    first, second = names({MODEL: ["x" * 150 + "1", "x" * 150 + "2"]})
+    assert len(first) == len(second) == LONGEST_NAME
+    assert first != second
+    assert re.fullmatch(r"dense-x{85}-[0-9a-f]{8}", first)
+    assert names({MODEL: ["x" * 94]}) == ["dense-" + "x" * 94]
+    assert names({MODEL: ["x" * 150 + "1", "x" * 150 + "2"]}) == [first, second]
 
 
 @pytest.mark.parametrize(
@@ -88,15 +94,6 @@ def test_keys_that_end_alike_are_told_apart_by_as_much_as_it_takes() -> None:
     assert naming.name("mix", one.values) == "mix-top_k5-chunker.size1-dense.top_k2-bm25.top_k3-bm25.chunker.size4"
     assert naming.name("dense", {TOP_K: 2, SIZE: 1}) == "dense-top_k2-chunker.size1"
     assert naming.name("bm25", {"retrievers.bm25.chunker.size": 4}) == "bm25-retrievers.bm25.chunker.size4"
-
-
-def test_a_long_name_is_cut_and_ends_with_a_hash_of_the_whole() -> None:
-    first, second = names({MODEL: ["x" * 150 + "1", "x" * 150 + "2"]})
-    assert len(first) == len(second) == LONGEST_NAME
-    assert first != second
-    assert re.fullmatch(r"dense-x{85}-[0-9a-f]{8}", first)
-    assert names({MODEL: ["x" * 94]}) == ["dense-" + "x" * 94]
-    assert names({MODEL: ["x" * 150 + "1", "x" * 150 + "2"]}) == [first, second]
 
 
 KEYS = ["chunker.size", "chunker.unit", "embedder.model", "retrievers.dense.size", "retrievers.other.size", "chunker"]

@@ -92,12 +92,20 @@ def test_an_axis_reaches_all_that_it_changes(tmp_path: Path, entry: str, axis: s
     assert setting_of(config, entry).is_reached(axis) is reached
 
 
-def test_a_changed_copy_of_a_config_has_settings_of_its_own(tmp_path: Path) -> None:
+def test_changed_copies_have_their_own_settings_and_names_say_what_cuts(tmp_path: Path) -> None:
     config = experiment(tmp_path, {"matrix": {"chunker.size": [60, 90]}}).config()
     assert len(settings_of(config)[0]) == 3
     words = config.retrievers["words"].model_copy(update={"score": True})
     changed = config.model_copy(update={"retrievers": {"words": words}})
     assert [setting.name for setting in settings_of(changed)[0]] == ["words-size60", "words-size90"]
+    made = experiment(tmp_path, {"matrix": {"chunker.size": [60, 90]}})
+    assert [(one.name, one.chunker.kind) for one in cutting(settings_of(made.config())[0])] == [
+        ("dense of hybrid-size60", "recursive"),
+        ("words of hybrid-size60", "recursive"),
+        ("own", "document"),
+        ("dense of hybrid-size90", "recursive"),
+        ("words of hybrid-size90", "recursive"),
+    ]
 
 
 def test_equal_settings_are_one_and_that_is_said(tmp_path: Path, capsys: Capture) -> None:
@@ -250,17 +258,6 @@ def test_a_sweep_may_vary_what_a_refiner_is_made_of(tmp_path: Path) -> None:
     assert [(one.name, one.parts[0].entry) for one in settings] == [
         ("best-inputs-dense", "dense"), ("best-inputs-words", "words")
     ]  # fmt: skip
-
-
-def test_what_cuts_documents_is_named_by_its_setting(tmp_path: Path) -> None:
-    made = experiment(tmp_path, {"matrix": {"chunker.size": [60, 90]}})
-    assert [(one.name, one.chunker.kind) for one in cutting(settings_of(made.config())[0])] == [
-        ("dense of hybrid-size60", "recursive"),
-        ("words of hybrid-size60", "recursive"),
-        ("own", "document"),
-        ("dense of hybrid-size90", "recursive"),
-        ("words of hybrid-size90", "recursive"),
-    ]
 
 
 FILTERED = [{**QUERIES[0], "where": {"lang": "en"}}, {**QUERIES[1], "where_document": {"$contains": "soup"}}]

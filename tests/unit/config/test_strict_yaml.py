@@ -85,13 +85,20 @@ def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
 # What is refused.
 
 
-def test_all_faults_of_a_text_are_told_at_once() -> None:
+def test_all_faults_of_a_text_are_told_and_texts_know_their_folder() -> None:
     assert faults_of("a: 1\na: 2\nb: !x 3\nc: '${NOT_SET} ${TOO}'\n") == [
         "2:1: duplicate key 'a' (first used in line 1).",
         "3:4: the tag '!x' is not allowed; write plain values.",
         "4:4: the environment variable NOT_SET is not set; set it, or write ${NOT_SET:-a default}.",
         "4:4: the environment variable TOO is not set; set it, or write ${TOO:-a default}.",
     ]
+    text = read("a: ${KEY}\nb: ['${KEY:-x}', 1]\nc: plain\n", KEY="secret")
+    assert text.written == {"a": "${KEY}", "b": ["${KEY:-x}", 1], "c": "plain"}
+    assert "secret" not in str(text.written)
+    text = read("a: docs\nb: [x, {c: '${V}'}]\n", V="y").value
+    for found in (text["a"], text["b"][0], text["b"][1]["c"]):
+        assert isinstance(found, LocatedText)
+        assert found.folder == FOLDER
 
 
 @pytest.mark.parametrize(
@@ -176,16 +183,6 @@ def test_a_plain_variable_in_brackets_which_yaml_cannot_read_is_refused_with_the
         f'{place}: a variable inside {{...}} or [...] must be in quotes, like "${{NAME}}".'
     ]
     assert read('a: {b: "${N}"}\n', N="5").value == {"a": {"b": "5"}}
-
-
-def test_texts_know_their_folder_and_what_was_written_keeps_variables() -> None:
-    text = read("a: ${KEY}\nb: ['${KEY:-x}', 1]\nc: plain\n", KEY="secret")
-    assert text.written == {"a": "${KEY}", "b": ["${KEY:-x}", 1], "c": "plain"}
-    assert "secret" not in str(text.written)
-    text = read("a: docs\nb: [x, {c: '${V}'}]\n", V="y").value
-    for found in (text["a"], text["b"][0], text["b"][1]["c"]):
-        assert isinstance(found, LocatedText)
-        assert found.folder == FOLDER
 
 
 # Places.

@@ -24,7 +24,7 @@ def made(sweep: str) -> list[dict[str, Any]]:
 # What is combined.
 
 
-def test_the_last_axis_is_the_fastest_and_keys_in_one_entry_move_together() -> None:
+def test_the_last_axis_is_the_fastest_and_a_billion_are_refused() -> None:
     assert made("matrix: {chunker.size: [128, 256], retrievers.dense.top_k: [10, 60]}") == [
         {SIZE: 128, TOP_K: 10},
         {SIZE: 128, TOP_K: 60},
@@ -35,6 +35,16 @@ def test_the_last_axis_is_the_fastest_and_keys_in_one_entry_move_together() -> N
         {SIZE: 128, OVERLAP: 20, TOP_K: 5},
         {SIZE: 256, OVERLAP: 40, TOP_K: 5},
     ]
+    assert combinations(sweep_of(matrix={key: list(range(1000)) for key in (SIZE, OVERLAP, TOP_K)})) == (
+        [],
+        [
+            (
+                ("sweep", "matrix"),
+                "sweep has 1,000,000,000 combinations (1,000 x 1,000 x 1,000); at most 100,000 are built: take axes or "
+                "values out, join keys that move together in one entry, or use a search.",
+            )
+        ],
+    )
 
 
 def test_excluded_combinations_are_gone_and_included_ones_come_last_with_only_what_they_name() -> None:
@@ -74,19 +84,6 @@ def test_there_are_as_many_as_the_product_less_the_excluded(matrix: dict[str, li
     assert len({one.identity for one in found}) == len(found)
 
 
-def test_a_billion_combinations_are_refused_by_their_number_and_not_built() -> None:
-    assert combinations(sweep_of(matrix={key: list(range(1000)) for key in (SIZE, OVERLAP, TOP_K)})) == (
-        [],
-        [
-            (
-                ("sweep", "matrix"),
-                "sweep has 1,000,000,000 combinations (1,000 x 1,000 x 1,000); at most 100,000 are built: take axes or "
-                "values out, join keys that move together in one entry, or use a search.",
-            )
-        ],
-    )
-
-
 # What a combination makes of the config.
 
 
@@ -100,7 +97,7 @@ def place_of(content: Any, *path: str | int) -> str:
     return f"{fault.file}:{fault.line - LINES}:{fault.column}"
 
 
-def test_values_are_laid_over_the_config_and_the_sweep_is_gone() -> None:
+def test_values_are_laid_over_the_config_with_variables_unresolved() -> None:
     made = with_last("matrix: {chunker.size: [128], retrievers.dense.top_k: [3], store.kind: [exact]}")
     assert made.value["chunker"] == {"kind": "recursive", "size": 128, "overlap": 40}
     assert made.value["retrievers"]["dense"] == {"kind": "dense", "top_k": 3}
@@ -109,6 +106,10 @@ def test_values_are_laid_over_the_config_and_the_sweep_is_gone() -> None:
     assert "sweep" not in made.value
     assert "sweep" not in made.written
     assert made.written == made.value
+    made = with_last('matrix: {embedder.model: ["${NAME}"], chunker.size: ["${SIZE:-7}"]}', NAME="secret")
+    assert made.value["embedder"]["model"] == "secret"
+    assert made.written["embedder"]["model"] == "${NAME}"
+    assert made.written["chunker"]["size"] == "${SIZE:-7}"
 
 
 KINDS = {
@@ -244,13 +245,6 @@ matrix:
     assert place_of(made, "retrievers", "dense", "top_k") == "config.yaml:7:33"
     assert place_of(made, "retrievers", "dense", "kind") == "config.yaml:-2:11"
     assert place_of(made, "retrievers") == "config.yaml:-3:1"
-
-
-def test_variables_stay_unresolved_in_what_is_written() -> None:
-    made = with_last('matrix: {embedder.model: ["${NAME}"], chunker.size: ["${SIZE:-7}"]}', NAME="secret")
-    assert made.value["embedder"]["model"] == "secret"
-    assert made.written["embedder"]["model"] == "${NAME}"
-    assert made.written["chunker"]["size"] == "${SIZE:-7}"
 
 
 # The page.

@@ -46,13 +46,21 @@ def test_an_axis_of_another_shape_is_refused(axis: str, column: int, message: st
     assert faults_of(f"matrix: {{chunker.size: {axis}}}") == [f"1:{column}: sweep.matrix.chunker.size{message}"]
 
 
-def test_a_sweep_of_nothing_and_rows_of_other_lengths_are_refused() -> None:
+def test_sweeps_of_nothing_and_excludes_of_nothing_are_refused() -> None:
     message = "sweep: names no axis; give it a matrix, like {chunker.size: [128, 256]}, or include."
     assert faults_of("max_settings: 3") == [f"0:1: {message}"]
     assert faults_of('matrix: {"chunker.size, chunker.overlap": [[1, 2], [3], 4, [5, 6, 7]]}') == [
         f"1:{column}: sweep.matrix.chunker.size, chunker.overlap[{row}] must be a list of 2 values: "
         "[chunker.size, chunker.overlap]."
         for row, column in ((1, 54), (2, 59), (3, 62))
+    ]
+    sweep = """
+matrix: {chunker.size: [100, 200], chunker.overlap: [10, 20]}
+exclude: [{chunker.overlap: 10}, {chunker.size: 200, chunker.overlap: 30}, {seed: 1}]
+"""
+    assert faults_of(sweep) == [
+        f"2:{column}: sweep.exclude[{number}] drops nothing: no combination of the matrix has all of its values."
+        for column, number in [(36, 1), (78, 2)]
     ]
 
 
@@ -114,14 +122,3 @@ include: [{embedder: {model: a}, embedder.model: ip}, {chunker: {kind: document}
 
 
 # Exclude, include, size.
-
-
-def test_an_entry_of_exclude_that_drops_nothing_is_refused() -> None:
-    sweep = """
-matrix: {chunker.size: [100, 200], chunker.overlap: [10, 20]}
-exclude: [{chunker.overlap: 10}, {chunker.size: 200, chunker.overlap: 30}, {seed: 1}]
-"""
-    assert faults_of(sweep) == [
-        f"2:{column}: sweep.exclude[{number}] drops nothing: no combination of the matrix has all of its values."
-        for column, number in [(36, 1), (78, 2)]
-    ]

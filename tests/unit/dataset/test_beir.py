@@ -82,7 +82,7 @@ def test_ids_may_hold_spaces_be_numbers_and_stand_under_id(folder: Path) -> None
     assert beir_labels(with_qrels(folder, "7\t31\t1\n"), "test").labels.queries == (Query("7", "x", (Judgment("31"),)),)
 
 
-def test_every_bad_row_is_refused_with_its_line(folder: Path) -> None:
+def test_bad_rows_and_judged_queries_without_text_are_refused(folder: Path) -> None:
     with_qrels(folder, HEADER + "q1\td1\thigh\nq1\td2\nq1\td3\t1\nq1 0 d4 1\nq1\td5\t1.5\nq1\td3\t2\nq2\td1\t\n")
     assert faults_of(folder) == [
         "qrels/test.tsv:2: the grade 'high' must be a whole number.",
@@ -91,6 +91,15 @@ def test_every_bad_row_is_refused_with_its_line(folder: Path) -> None:
         "qrels/test.tsv:6: the grade '1.5' must be a whole number.",
         "qrels/test.tsv:7: gives 'd3' the grade 2 for query 'q1'; it was 1 before.",
         "qrels/test.tsv:8: the grade '' must be a whole number.",
+    ]
+    with_qrels(folder, HEADER + QRELS + "q7\td1\t1\nq8\td1\t1\n")
+    assert faults_of(folder) == ["qrels/test.tsv: judges 2 queries that are not in queries.jsonl, 'q7' first."]
+    with_qrels(folder, QRELS, "test")
+    with_qrels(folder, QRELS, "train")
+    (folder / "qrels" / "dev.tsv.gz").write_bytes(gzip.compress(QRELS.encode(), mtime=0))
+    assert faults_of(folder, "tset") == [
+        "qrels: has no tset.tsv (nor tset.tsv.gz); `dataset.beir` names a BEIR folder. Did you mean 'test.tsv'? "
+        "It has: dev.tsv, test.tsv, train.tsv."
     ]
 
 
@@ -106,11 +115,6 @@ def test_qrels_without_a_judgment_are_refused(folder: Path, content: str) -> Non
     assert faults_of(folder) == ["qrels/test.tsv: has no judgments."]
 
 
-def test_judged_queries_that_have_no_text_are_refused(folder: Path) -> None:
-    with_qrels(folder, HEADER + QRELS + "q7\td1\t1\nq8\td1\t1\n")
-    assert faults_of(folder) == ["qrels/test.tsv: judges 2 queries that are not in queries.jsonl, 'q7' first."]
-
-
 def test_every_bad_query_is_refused_with_its_line(folder: Path) -> None:
     content = (
         b'{"_id": "q1", "text": "x"}\n{"_id": "q1", "text": "y"}\n{"_id": "q2", "text": " "}\n{"_id": "q3"}\n[]\n{'
@@ -122,16 +126,6 @@ def test_every_bad_query_is_refused_with_its_line(folder: Path) -> None:
         "queries.jsonl:4: must have a text under `_id` and under `text`.",
         "queries.jsonl:5: must be a JSON object, in {}.",
         "queries.jsonl:6:2: is not JSON: Expecting property name enclosed in double quotes.",
-    ]
-
-
-def test_an_unknown_split_is_refused_with_those_that_are_there(folder: Path) -> None:
-    with_qrels(folder, QRELS, "test")
-    with_qrels(folder, QRELS, "train")
-    (folder / "qrels" / "dev.tsv.gz").write_bytes(gzip.compress(QRELS.encode(), mtime=0))
-    assert faults_of(folder, "tset") == [
-        "qrels: has no tset.tsv (nor tset.tsv.gz); `dataset.beir` names a BEIR folder. Did you mean 'test.tsv'? "
-        "It has: dev.tsv, test.tsv, train.tsv."
     ]
 
 

@@ -42,6 +42,21 @@ def test_folders_are_read_in_the_order_of_their_paths_even_if_hidden_themselves(
     assert [document.id for document in read_documents(corpus)] == ["a.txt"]
 
 
+def test_linked_folders_are_not_entered_and_are_counted(tmp_path: Path) -> None:
+    write_files(tmp_path / "elsewhere", {"b.txt": "B"})
+    corpus = write_files(tmp_path / "corpus", {"a.txt": "A"})
+    (corpus / "more").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (corpus / "round.md").symlink_to(corpus, target_is_directory=True)
+    assert [document.id for document in read_documents(corpus)] == ["a.txt"]
+    assert unsupported_files(corpus) == {"linked folder": 2}
+
+
+def test_files_of_other_kinds_are_counted_by_the_end_of_their_names(tmp_path: Path) -> None:
+    names = ("a.md", "b.DOC", "c.doc", "sub/d.rst", ".hidden/e.doc", "f.PDF", "LICENSE", "g.md/h.py")
+    corpus = write_files(tmp_path, dict.fromkeys(names, "x"))
+    assert unsupported_files(corpus) == {".doc": 2, ".rst": 1, "LICENSE": 1, ".py": 1}
+
+
 def test_links_to_files_are_read_and_links_to_nothing_are_named(tmp_path: Path) -> None:
     corpus = write_files(tmp_path / "corpus", {"a.txt": "A"})
     (corpus / "b.txt").symlink_to(corpus / "a.txt")
@@ -55,15 +70,6 @@ def test_links_to_files_are_read_and_links_to_nothing_are_named(tmp_path: Path) 
     skipped: list[Fault] = []
     assert len(list(read_documents(corpus, skipped))) == 2
     assert [fault.message for fault in skipped] == [told.partition(": ")[2]]
-
-
-def test_linked_folders_are_not_entered_and_are_counted(tmp_path: Path) -> None:
-    write_files(tmp_path / "elsewhere", {"b.txt": "B"})
-    corpus = write_files(tmp_path / "corpus", {"a.txt": "A"})
-    (corpus / "more").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
-    (corpus / "round.md").symlink_to(corpus, target_is_directory=True)
-    assert [document.id for document in read_documents(corpus)] == ["a.txt"]
-    assert unsupported_files(corpus) == {"linked folder": 2}
 
 
 def test_the_title_of_a_page_is_its_title_element_and_a_plain_text_has_none(tmp_path: Path) -> None:
@@ -142,14 +148,11 @@ ROWS: list[dict[str, object]] = [
 READ = [Document("b", "one\ntwo", "Caf\u00e9"), Document("7", "half \ufffd"), Document("a", "")]
 
 
-def test_rows_are_read_in_their_order_and_end_with_line_feeds_alone(tmp_path: Path) -> None:
+def test_rows_are_read_in_their_order_and_ids_stand_once(tmp_path: Path) -> None:
     assert list(read_documents(write_rows(tmp_path / "corpus.jsonl", ROWS))) == READ
     path = tmp_path / "corpus.jsonl"
     path.write_text('{"_id": "a", "text": "x\u2028y\x85z"}\n', encoding="utf-8")
     assert list(read_documents(path)) == [Document("a", "x\u2028y\x85z")]
-
-
-def test_ids_that_stand_twice_are_refused_with_both_lines(tmp_path: Path) -> None:
     rows = [{"_id": name, "text": "x"} for name in ("a", "b", "a", 1, "1", "a")]
     path = write_rows(tmp_path / "corpus.jsonl", rows)
     assert fault_of(path) == (
@@ -157,6 +160,12 @@ def test_ids_that_stand_twice_are_refused_with_both_lines(tmp_path: Path) -> Non
         f"{path}:5: document '1' is in line 4 already.\n"
         f"{path}:6: document 'a' is in line 1 already." + way_on(path)
     )
+    folder = write_files(tmp_path / "folder", {"one.md": "# Title"})
+    with pytest.raises(CorpusError) as caught:
+        corpus_fingerprint(folder / "one.md")
+    message = "a corpus that is one file must be a .jsonl or .jsonl.gz; for documents name their folder."
+    assert str(caught.value) == f"{folder / 'one.md'}: {message}"
+    assert "says that it is in 'klingon'" in fault_of(write_files(tmp_path, {"a.html": b"<meta charset=klingon>\xe9"}))
 
 
 @pytest.mark.parametrize(
@@ -197,21 +206,6 @@ def test_the_fingerprint_follows_bytes_and_names_and_not_the_place_of_the_folder
     ]
     found = {corpus_fingerprint(write_files(tmp_path / f"other-{n}", other)) for n, other in enumerate(others)}
     assert len(found | {one}) == len(others) + 1
-
-
-def test_one_file_that_is_no_jsonl_and_an_unknown_charset_are_refused(tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "folder", {"one.md": "# Title"})
-    with pytest.raises(CorpusError) as caught:
-        corpus_fingerprint(folder / "one.md")
-    message = "a corpus that is one file must be a .jsonl or .jsonl.gz; for documents name their folder."
-    assert str(caught.value) == f"{folder / 'one.md'}: {message}"
-    assert "says that it is in 'klingon'" in fault_of(write_files(tmp_path, {"a.html": b"<meta charset=klingon>\xe9"}))
-
-
-def test_files_of_other_kinds_are_counted_by_the_end_of_their_names(tmp_path: Path) -> None:
-    names = ("a.md", "b.DOC", "c.doc", "sub/d.rst", ".hidden/e.doc", "f.PDF", "LICENSE", "g.md/h.py")
-    corpus = write_files(tmp_path, dict.fromkeys(names, "x"))
-    assert unsupported_files(corpus) == {".doc": 2, ".rst": 1, "LICENSE": 1, ".py": 1}
 
 
 MARKDOWN = {

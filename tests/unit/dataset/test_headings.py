@@ -85,7 +85,7 @@ def test_a_heading_has_the_characters_of_its_lines_and_may_be_empty() -> None:
 
 
 @given(st.one_of(document_texts, st.text("#=-> \n`a:|*[]()<!", max_size=120)))
-def test_headings_are_ascending_spans_and_every_path_descends(text: str) -> None:
+def test_headings_ascend_and_the_lines_of_a_block_are_lines_of_the_text(text: str) -> None:
     headings = Headings(text)
     edges = [edge for heading in headings.all for edge in (heading.start, heading.end)]
     assert edges == sorted(edges)
@@ -94,10 +94,6 @@ def test_headings_are_ascending_spans_and_every_path_descends(text: str) -> None
         assert levels == sorted(set(levels))
         last = [heading for heading in headings.all if heading.start <= position][-1:]
         assert list(headings.at(position)[-1:]) == last
-
-
-@given(st.one_of(document_texts, st.text("#=-> \n`a:|*[]()<!", max_size=120)))
-def test_the_lines_of_a_block_are_lines_of_the_text(text: str) -> None:
     assert "".join(text[a:b] for a, b in zip(line_starts(text), line_starts(text)[1:], strict=False)) == text
     for token in block_tokens(text):
         if token.map:

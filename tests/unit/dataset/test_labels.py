@@ -110,7 +110,7 @@ def test_either_spelling_of_the_name_finds_the_file_with_the_other(tmp_path: Pat
     assert load_prompt_queries(str(tmp_path / asked)).queries[0].id == "q1"
 
 
-def test_the_file_that_was_named_wins_and_other_names_have_one_spelling(tmp_path: Path) -> None:
+def test_the_named_file_wins_and_all_faults_of_form_are_reported(tmp_path: Path) -> None:
     paths = [written(tmp_path, WHOLE, name) for name in ("prompts_queries.json", "prompt_queries.json")]
     assert [labels_file(path) for path in paths] == paths
     written(tmp_path, WHOLE)
@@ -119,6 +119,13 @@ def test_the_file_that_was_named_wins_and_other_names_have_one_spelling(tmp_path
         load_prompt_queries(absent)
     assert str(caught.value).startswith(f"{absent}: there is no such file. `ragtrial search CONFIG ")
     assert "labels convert" in str(caught.value)
+    content = """{"prompt": 5,
+ "queries": [
+  {"id": "a", "txt": "x", "relevant_docs": [{"doc": "d", "relevance": "high"}]},
+  {"id": "b", "text": "y", "relevant_docs": {}}
+]}"""
+    places = [fault.partition(" ")[0] for fault in sorted(faults_of(tmp_path, content))]
+    assert places == [":1:12:", ":3:22:", ":3:3:", ":3:71:", ":4:45:"]
 
 
 CONVERT = 'Labels are {"queries": [...]}. `ragtrial labels convert labels.json --corpus DOCUMENTS -o'
@@ -218,16 +225,6 @@ def test_an_id_that_stands_twice_is_refused_as_number_or_text(tmp_path: Path) ->
         ":4:10: query id '1' is taken already by queries[0].",
         ":5:10: query id '1' is taken already by queries[0].",
     ]
-
-
-def test_all_faults_of_form_are_reported_at_once(tmp_path: Path) -> None:
-    content = """{"prompt": 5,
- "queries": [
-  {"id": "a", "txt": "x", "relevant_docs": [{"doc": "d", "relevance": "high"}]},
-  {"id": "b", "text": "y", "relevant_docs": {}}
-]}"""
-    places = [fault.partition(" ")[0] for fault in sorted(faults_of(tmp_path, content))]
-    assert places == [":1:12:", ":3:22:", ":3:3:", ":3:71:", ":4:45:"]
 
 
 @pytest.mark.parametrize("depth", [50, 400, 900, 5000])

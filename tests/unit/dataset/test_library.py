@@ -35,14 +35,11 @@ def test_documents_come_back_in_their_order_with_normalised_texts_and_titles(row
         assert library.empty == sum(document.text.isspace() or not document.text for document in expected)
 
 
-def test_the_order_of_ids_is_by_code_point_whatever_their_order_in_the_file(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_ids_go_by_code_point_and_no_file_stays_open(tmp_path: Path) -> None:
     library = library_of(tmp_path, {"b": "x", "B": "x", "a2": "x", "ä": "x", "a10": "x"})
     assert library.id_order.tolist() == [3, 0, 2, 4, 1]
     assert library.id_order.dtype == np.int64
-
-
-@pytest.mark.slow
-def test_a_library_leaves_no_file_open(tmp_path: Path) -> None:
     library = library_of(tmp_path, {"a": "text"})
     with pytest.raises(KeyError):
         library.positions["absent"]
@@ -58,7 +55,7 @@ def chunks_of(folder: Path, library: Library, spans: list[tuple[int, Span]]) -> 
     return Chunks(library, folder)
 
 
-def test_chunks_are_cut_from_the_documents_at_their_spans(tmp_path: Path) -> None:
+def test_chunks_are_cut_at_their_spans_with_ids_of_document_span_and_text(tmp_path: Path) -> None:
     rows = [
         {"_id": "a", "title": "Greek", "text": "αβγ δε"},
         {"_id": "b", "text": "one"},
@@ -74,9 +71,6 @@ def test_chunks_are_cut_from_the_documents_at_their_spans(tmp_path: Path) -> Non
     assert [chunks.span(position) for position in range(4)] == [span for _, span in spans]
     assert list(IndexedTexts(chunks).indexed_texts()) == ["Greek αβγ", "Greek γ δε", "one", "T y"]
     assert list(IndexedTexts(chunks).indexed_texts([3, 0])) == ["T y", "Greek αβγ"]
-
-
-def test_the_id_of_a_chunk_follows_document_span_and_text_alone(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     one = library_of(tmp_path / "one", {"a": "same same", "b": "same same"})

@@ -39,7 +39,7 @@ def test_likeness_is_twice_the_common_subsequence_over_both_lengths_whichever_co
     assert likeness(one, other) == likeness(other, one)
 
 
-def test_a_passage_with_slips_is_found_by_likeness_alone_and_only_when_asked(library: Library) -> None:
+def test_passages_with_slips_or_run_together_are_alike_when_asked(library: Library) -> None:
     sought = [PassageQuery("Hold the reset buton for ten seconds until the rings blink.")]
     assert locate_all(sought, library) == [PassageMatch("lost", (), 0.0)]
     (found,) = locate_all(sought, library, fuzzy=0.8)
@@ -50,9 +50,6 @@ def test_a_passage_with_slips_is_found_by_likeness_alone_and_only_when_asked(lib
     assert found.score == pytest.approx(by_definition(sought[0].text, piece), abs=1e-12)
     assert locate_all(sought, library, fuzzy=found.score) == [found]
     assert locate_all(sought, library, fuzzy=found.score + 0.001)[0].how == "lost"
-
-
-def test_words_run_together_are_alike_and_exact_matches_come_first(library: Library) -> None:
     queries = [PassageQuery("the RING"), PassageQuery("the ring"), PassageQuery("  ")]
     assert [match.how for match in locate_all(queries, library, fuzzy=0.1)] == ["case", "exact", "lost"]
     (found,) = locate_all([PassageQuery("Hold the resetbutton")], library, fuzzy=1.0)
@@ -61,9 +58,6 @@ def test_words_run_together_are_alike_and_exact_matches_come_first(library: Libr
     passage = f"Lights. {text} Plug it in, and wait for the ring to turn green, which takes a minute."
     (found,) = locate_all([PassageQuery(passage, 0)], library, fuzzy=0.3)
     assert found == PassageMatch("fuzzy", (Place(0, Span(0, len(text))),), likeness(passage, text))
-
-
-def test_the_nearest_piece_is_of_the_document_that_a_passage_must_be_in(library: Library) -> None:
     passage = "the ring is blue when the hub has power"
     assert locate_all([PassageQuery(passage)], library, fuzzy=0.5)[0].places[0].document == 0
     assert all(place.document == 1 for place in locate_all([PassageQuery(passage, 1)], library, fuzzy=0.1)[0].places)
@@ -75,15 +69,7 @@ def test_the_nearest_piece_is_of_the_document_that_a_passage_must_be_in(library:
     ]
 
 
-def test_text_without_white_space_is_found_by_likeness(tmp_path: Path) -> None:
-    text = "これは東京都の検索エンジンに関する説明書です。電源を入れてください。"
-    library = library_of(tmp_path, {"ja": text})
-    (found,) = locate_all([PassageQuery("検索エンジンについての説明書です")], library, fuzzy=0.6)
-    (place,) = found.places
-    assert "検索エンジンに関する説明書" in text[place.span.start : place.span.end]
-
-
-def test_all_most_alike_places_are_found_also_among_frequent_words(tmp_path: Path) -> None:
+def test_all_most_alike_places_are_found_or_nothing_is_shown(tmp_path: Path) -> None:
     library = library_of(
         tmp_path, {"a": "nothing here", "b": "turn the wheel. turn the wheel.", "c": "turn the wheel."}
     )
@@ -92,6 +78,16 @@ def test_all_most_alike_places_are_found_also_among_frequent_words(tmp_path: Pat
     library = library_of(tmp_path, {str(number): f"to be or not to be {number}" for number in range(50)})
     (found,) = locate_all([PassageQuery("to be or knot to be 37")], library, fuzzy=0.9)
     assert found.places == (Place(37, Span(0, 21)),)
+    library = library_of(tmp_path, {"a": "alpha beta", "b": ""})
+    assert nearest(
+        [PassageQuery("one two three four five"), PassageQuery("!?"), PassageQuery("alpha beta", 1)], library
+    ) == ["", "", ""]
+    assert nearest([], library) == []
+    text = "これは東京都の検索エンジンに関する説明書です。電源を入れてください。"
+    library = library_of(tmp_path, {"ja": text})
+    (found,) = locate_all([PassageQuery("検索エンジンについての説明書です")], library, fuzzy=0.6)
+    (place,) = found.places
+    assert "検索エンジンに関する説明書" in text[place.span.start : place.span.end]
 
 
 @given(document_texts, document_texts)
@@ -103,14 +99,6 @@ def test_whatever_is_found_by_likeness_has_the_score_of_its_place(text: str, pas
         piece = text[place.span.start : place.span.end]
         assert piece == piece.strip() != ""
         assert found.score == likeness(passage, piece) >= 0.3
-
-
-def test_nothing_is_shown_when_nothing_is_near(tmp_path: Path) -> None:
-    library = library_of(tmp_path, {"a": "alpha beta", "b": ""})
-    assert nearest(
-        [PassageQuery("one two three four five"), PassageQuery("!?"), PassageQuery("alpha beta", 1)], library
-    ) == ["", "", ""]
-    assert nearest([], library) == []
 
 
 @pytest.mark.parametrize(("length", "is_compared"), [(3_999, True), (4_000, True), (4_001, False)])

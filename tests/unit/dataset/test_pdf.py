@@ -41,12 +41,19 @@ def fault_of(path: Path) -> str:
 # The text.
 
 
-def test_pages_are_apart_by_an_empty_line_and_composed_each_alone(tmp_path: Path) -> None:
+def test_pages_are_apart_and_a_broken_title_is_none(tmp_path: Path) -> None:
     found = read(tmp_path, "Reset the hub.\nHold the button.", "Wait a minute.", "Done.")
     assert found == PdfText("Reset the hub.\nHold the button.\n\nWait a minute.\n\nDone.", (0, 33, 49), "")
     found = read(tmp_path, "Cafe\u0301 e", "\u0301x", "y")
     assert pages_of(found) == ["Caf\u00e9 e", "\u0301x", "y"]
     assert normalised(found.text) == found.text
+    content = pdf(["text"], title="T\u4e00")
+    assert content.count(b"00544e00") == 1
+    broken = content.replace(b"00544e00", b"0054d83d")
+    assert read_pdf(written(tmp_path, broken)) == PdfText("text", (0,), "")
+    content = pdf(["for all to read"], title="Terms", password="", owner="boss")
+    assert b"/Encrypt" in content
+    assert read_pdf(written(tmp_path, content)) == PdfText("for all to read", (0,), "Terms")
 
 
 @given(st.lists(any_texts.map(normalised), min_size=1))
@@ -101,16 +108,6 @@ def test_a_page_has_the_words_that_a_reader_sees_from_its_start_on(tmp_path: Pat
 )
 def test_the_title_is_that_of_the_metadata_if_a_person_wrote_it(tmp_path: Path, title: str, read_as: str) -> None:
     assert read(tmp_path, "text", title=title).title == read_as
-
-
-def test_a_broken_title_is_none_and_a_password_of_the_owner_no_hindrance(tmp_path: Path) -> None:
-    content = pdf(["text"], title="T\u4e00")
-    assert content.count(b"00544e00") == 1
-    broken = content.replace(b"00544e00", b"0054d83d")
-    assert read_pdf(written(tmp_path, broken)) == PdfText("text", (0,), "")
-    content = pdf(["for all to read"], title="Terms", password="", owner="boss")
-    assert b"/Encrypt" in content
-    assert read_pdf(written(tmp_path, content)) == PdfText("for all to read", (0,), "Terms")
 
 
 # What cannot be read.

@@ -45,7 +45,7 @@ def refused(chunks: Chunks, file: Path, rows: Sequence[Row]) -> list[str]:
     return [str(fault).removeprefix(f"{file}") for fault in caught.value.faults]
 
 
-def test_a_row_names_its_chunk_and_rows_of_other_chunkings_are_ignored(chunks: Chunks, file: Path) -> None:
+def test_rows_name_their_chunks_and_wrong_ones_are_told_at_once(chunks: Chunks, file: Path) -> None:
     rows: list[Row] = [
         {"chunk": chunks.id(2), "prefix": " e\u0301\r\nx \n", "tokens": 4},
         {"chunk": chunks.id(0), "prefix": " "},
@@ -53,6 +53,18 @@ def test_a_row_names_its_chunk_and_rows_of_other_chunkings_are_ignored(chunks: C
     assert matched(chunks, file, rows) == ["", None, "\xe9\nx"]
     assert matched(chunks, file, [*OTHERS, *rows_of(chunks)]) == ["p", "p", "p"]
     assert matched(chunks, file, [OTHERS[0], *rows_of(chunks)[:2]]) == ["p", "p", None]
+    lines = ['{"chunk": "x"', '{"chunk": "x"}', '{"chunk": 7, "prefix": "p"}', "", '{"prefix": "p"}']
+    file.write_text("\n".join(lines))
+    with pytest.raises(PrefixesError) as caught:
+        read_prefixes(file)
+    assert [str(fault).removeprefix(str(file)) for fault in caught.value.faults] == [
+        ":1:14: is not JSON: Expecting ',' delimiter.",
+        ":2: prefix is missing; it is required.",
+        ":3: chunk is 7; it must be a text (put it in quotes).",
+        ":5: chunk is missing; it is required.",
+    ]
+    row = rows_of(chunks)[2]
+    assert refused(chunks, file, [row, row]) == [f":2: chunk {row['chunk']!r} has a row in line 1 already."]
 
 
 OTHERS: list[Row] = [
@@ -68,21 +80,6 @@ def test_a_row_of_no_chunk_is_an_error_if_a_likely_chunk_lacks_one(chunks: Chunk
         "documents or the chunker have changed since the file was made. Make it again from what `ragtrial chunks "
         "CONFIG --setting dense -o FILE` writes."
     ]
-
-
-def test_rows_that_are_wrong_are_told_all_at_once_with_their_lines(chunks: Chunks, file: Path) -> None:
-    lines = ['{"chunk": "x"', '{"chunk": "x"}', '{"chunk": 7, "prefix": "p"}', "", '{"prefix": "p"}']
-    file.write_text("\n".join(lines))
-    with pytest.raises(PrefixesError) as caught:
-        read_prefixes(file)
-    assert [str(fault).removeprefix(str(file)) for fault in caught.value.faults] == [
-        ":1:14: is not JSON: Expecting ',' delimiter.",
-        ":2: prefix is missing; it is required.",
-        ":3: chunk is 7; it must be a text (put it in quotes).",
-        ":5: chunk is missing; it is required.",
-    ]
-    row = rows_of(chunks)[2]
-    assert refused(chunks, file, [row, row]) == [f":2: chunk {row['chunk']!r} has a row in line 1 already."]
 
 
 def test_a_file_that_is_not_there_or_empty_is_told(tmp_path: Path) -> None:

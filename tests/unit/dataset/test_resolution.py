@@ -178,7 +178,7 @@ def test_labels_by_content_that_do_not_fit_are_refused(library: Library, case: s
     assert faults_of(labels(*judgments), library, "content") == faults
 
 
-def test_many_faults_are_counted_and_those_of_another_data_set_one_sentence(library: Library) -> None:
+def test_faults_are_counted_and_questions_without_documents_too(library: Library) -> None:
     faults = faults_of(labels(Judgment(FAQ), *(Judgment(f"faq{number}.md") for number in range(100))), library)
     assert len(faults) == 21
     assert faults[0].endswith("Did you mean 'faq.md'?")
@@ -192,6 +192,17 @@ def test_many_faults_are_counted_and_those_of_another_data_set_one_sentence(libr
         "the corpus has ids like 'faq.md', 'hub/lights.md'. "
         "Are these the labels of another data set, or is `dataset.corpus` another folder?"
     ]
+    # In one line; questions with the tag unanswerable are not among them, a threshold of 2 is.
+    queries = [*(Query(f"u{number}", "x") for number in range(30)), Query("known", "x", (Judgment(FAQ),))]
+    queries += [Query(f"none{number}", "x", (), ("unanswerable",)) for number in range(7)]
+    message = (
+        "30 of 38 questions have no relevant document yet (searched, not scored): label one, or add the tag "
+        "`unanswerable`."
+    )
+    assert resolve(PromptQueries(tuple(queries)), library, "id").warnings == (ReportWarning("no-relevant", message),)
+    for grade, threshold, codes in ((0, 1, ["no-relevant"]), (1, 1, []), (1, 2, ["no-relevant"])):
+        resolved = resolve(labels(Judgment(FAQ, grade)), library, "id", threshold=threshold)
+        assert [warning.code for warning in resolved.warnings] == codes
 
 
 class Resolved(NamedTuple):
@@ -309,7 +320,7 @@ def test_different_grades_of_different_passages_are_kept(library: Library, case:
     assert resolve(both, library, "id").labels == both
 
 
-def test_equal_labels_are_one_and_each_group_may_have_its_own_grade(library: Library) -> None:
+def test_equal_labels_and_equal_warnings_are_one(library: Library, tmp_path: Path) -> None:
     resolved = resolve(labels(Judgment(FAQ, 2), Judgment(RESET), Judgment(FAQ, 2)), library, "id")
     assert resolved.labels.queries[0].relevant_docs == (Judgment(FAQ, 2), Judgment(RESET))
     assert resolved.warnings == (ReportWarning("same-label", "query 'q1' judges 'faq.md' twice, with one grade."),)
@@ -322,9 +333,6 @@ def test_equal_labels_are_one_and_each_group_may_have_its_own_grade(library: Lib
     assert resolve(labels(*known), library, "id").labels.queries[0].relevant_docs == tuple(known)
     assert faults_of(labels(*known[:2], Judgment(FAQ, 1, group="a")), library) == [grades(1, 2)]
     assert faults_of(labels(known[0], Judgment(FAQ, -1)), library) == [grades(-1, 2)]
-
-
-def test_equal_warnings_are_one_and_the_least_like_place_says_how_found(library: Library, tmp_path: Path) -> None:
     twice = (Judgment(FAQ),) * 2
     resolved = resolve(PromptQueries(tuple(Query(f"q{number}", "x", twice) for number in range(1_000))), library, "id")
     (warning,) = resolved.warnings
@@ -333,20 +341,6 @@ def test_equal_warnings_are_one_and_the_least_like_place_says_how_found(library:
     library = library_of(tmp_path, {"a": "red hub, Red hub"})
     (resolution,) = resolve(labels(Judgment("a", 1, "red hub", (Span(0, 7), Span(9, 16)))), library, "id").resolutions
     assert (resolution.how, resolution.places, resolution.moved) == ("case", 2, False)
-
-
-def test_questions_without_relevant_documents_are_counted(library: Library) -> None:
-    """In one line; questions with the tag unanswerable are not among them, a threshold of 2 is."""
-    queries = [*(Query(f"u{number}", "x") for number in range(30)), Query("known", "x", (Judgment(FAQ),))]
-    queries += [Query(f"none{number}", "x", (), ("unanswerable",)) for number in range(7)]
-    message = (
-        "30 of 38 questions have no relevant document yet (searched, not scored): label one, or add the tag "
-        "`unanswerable`."
-    )
-    assert resolve(PromptQueries(tuple(queries)), library, "id").warnings == (ReportWarning("no-relevant", message),)
-    for grade, threshold, codes in ((0, 1, ["no-relevant"]), (1, 1, []), (1, 2, ["no-relevant"])):
-        resolved = resolve(labels(Judgment(FAQ, grade)), library, "id", threshold=threshold)
-        assert [warning.code for warning in resolved.warnings] == codes
 
 
 @pytest.mark.parametrize(("written", "named"), [("u\u0308.md", "\u00fc.md"), ("\u00fc.md", "u\u0308.md")])

@@ -51,11 +51,18 @@ def test_a_normalised_text_is_nfc_with_line_feeds_can_be_written_and_stays_as_it
         assert normalised(other) == once
 
 
-def test_byte_order_marks_count_at_the_start_alone_and_bind() -> None:
+def test_marks_count_at_the_start_and_files_are_unpacked_by_name(tmp_path: Path) -> None:
     assert decoded(b"\xef\xbb\xbfa\xef\xbb\xbfb", "f.txt", CorpusError) == "a\ufeffb"
     assert refusal(b"\xff\xfea\0\n\0b") == (
         "notes.txt:2: byte 0x62 is not UTF-16, which the file says it is; save it as UTF-8."
     )
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"hello", mtime=0))
+    (tmp_path / "a.txt").write_bytes(b"\x1f\x8b")
+    assert read_bytes(tmp_path / "a.txt.gz", CorpusError) == b"hello"
+    assert read_bytes(tmp_path / "a.txt", CorpusError) == b"\x1f\x8b"
+    assert text_hash("") == "e3b0c44298fc1c14"  # of FIPS 180-4's examples
+    assert text_hash("abc") == "ba7816bf8f01cfea"
+    assert text_hash("caf\u00e9") == hashlib.sha256(b"caf\xc3\xa9").hexdigest()[:16]
 
 
 def refusal(content: bytes) -> str:
@@ -135,16 +142,6 @@ def test_cp1252_is_advised_where_the_bytes_speak_for_it(text: str) -> None:
 @pytest.mark.parametrize(("encoding", "text"), OTHERS)
 def test_no_advice_spoils_a_text_in_another_encoding(encoding: str, text: str) -> None:
     assert "-f ENCODING" in refusal(text.encode(encoding))
-
-
-def test_files_are_unpacked_by_their_names_and_hashed_by_sha_256(tmp_path: Path) -> None:
-    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"hello", mtime=0))
-    (tmp_path / "a.txt").write_bytes(b"\x1f\x8b")
-    assert read_bytes(tmp_path / "a.txt.gz", CorpusError) == b"hello"
-    assert read_bytes(tmp_path / "a.txt", CorpusError) == b"\x1f\x8b"
-    assert text_hash("") == "e3b0c44298fc1c14"  # of FIPS 180-4's examples
-    assert text_hash("abc") == "ba7816bf8f01cfea"
-    assert text_hash("caf\u00e9") == hashlib.sha256(b"caf\xc3\xa9").hexdigest()[:16]
 
 
 _GOOD = gzip.compress(b"hello, hello, hello\n" * 20, mtime=0)

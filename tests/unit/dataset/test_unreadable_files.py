@@ -47,13 +47,19 @@ def fault_of(corpus: Path, skipped: list[Fault] | None = None) -> str:
 # Reading.
 
 
-def test_unreadable_files_of_every_kind_are_all_named_or_left_out_if_others_can_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_and_broken_archives_are_named(tmp_path: Path) -> None:
     corpus = write_files(tmp_path / "corpus", BAD)
     named = [f"{corpus}/{reason}" for reason in REASONS]
     assert fault_of(corpus, []).splitlines() == named
     write_files(corpus, {"good.txt": "x", "good.pdf": pdf(["y"])})
     assert fault_of(corpus).splitlines() == [*named, f"{corpus}: {LEAVES_OUT}"]
     assert skipping(corpus) == (["good.pdf", "good.txt"], [f"corpus/{reason}" for reason in REASONS])
+    corpus = tmp_path / "corpus.jsonl.gz"
+    corpus.write_bytes(gzip.compress(b'{"_id": "a", "text": "x"}\n', mtime=0)[:-4])
+    told = f"{corpus}: cannot be read: it ends in the middle of its gzip data."
+    assert fault_of(corpus) == fault_of(corpus, []) == told
+    corpus.write_bytes(corpus.read_bytes()[:10] + b"\xff" + corpus.read_bytes()[11:])
+    assert fault_of(corpus).startswith(f"{corpus}: cannot be read: Error -3 while decompressing data")
 
 
 def test_a_file_that_the_system_cannot_read_is_told_or_left_out_with_the_reason(tmp_path: Path) -> None:
@@ -82,15 +88,6 @@ def test_bad_rows_are_left_out_the_second_of_one_id_among_them(tmp_path: Path) -
             "corpus.jsonl:5:7: is not JSON: Expecting ':' delimiter.",
         ],
     )
-
-
-def test_an_archive_that_breaks_off_stops_in_any_case(tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus.jsonl.gz"
-    corpus.write_bytes(gzip.compress(b'{"_id": "a", "text": "x"}\n', mtime=0)[:-4])
-    told = f"{corpus}: cannot be read: it ends in the middle of its gzip data."
-    assert fault_of(corpus) == fault_of(corpus, []) == told
-    corpus.write_bytes(corpus.read_bytes()[:10] + b"\xff" + corpus.read_bytes()[11:])
-    assert fault_of(corpus).startswith(f"{corpus}: cannot be read: Error -3 while decompressing data")
 
 
 def test_what_was_left_out_is_counted_and_named_below_the_corpus(tmp_path: Path) -> None:
@@ -130,7 +127,9 @@ def test_the_fingerprint_follows_unreadable_files_and_pdfs(tmp_path: Path, monke
 # Without the package.
 
 
-def test_pdfs_without_a_reader_are_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_pdfs_without_a_reader_are_one_error_or_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     monkeypatch.chdir(tmp_path)
     small_experiment(tmp_path, documents={**DOCUMENTS, "a.pdf": pdf(["x"]), "b/c.PDF": pdf(["y"]), "d.txt": b"\xff"})
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
@@ -140,9 +139,6 @@ def test_pdfs_without_a_reader_are_one_error(tmp_path: Path, monkeypatch: pytest
         f"error: {tmp_path}/documents: has 2 PDF files, and the package that reads them is not installed: "
         "pip install 'ragtrial[pdf]'. Or leave PDFs out with `dataset.on_error: skip`.\n"
     )
-
-
-def test_pdfs_that_nothing_can_read_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = write_files(tmp_path / "corpus", {"a.txt": "x", "b.pdf": pdf(["y"])})
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
     needs = "corpus/b.pdf: needs a package that is not installed: pip install 'ragtrial[pdf]'."

@@ -21,7 +21,7 @@ def chunks(tmp_path: Path) -> Chunks:
     return Chunks.of(library, [(0, start, start + 7 + start % 13) for start in range(2_300)])
 
 
-def test_each_chunk_is_counted_once_and_as_the_tokenizer_counts_it(chunks: Chunks, tiny_model: Path) -> None:
+def test_each_chunk_is_counted_once_as_the_tokenizer_counts_it(chunks: Chunks, tiny_model: Path) -> None:
     tokenizer = Tokenizer(tiny_model / "tokenizer.json")
     expected = tokenizer.counts([chunks.text(unit) for unit in range(len(chunks))]) - tokenizer.special_tokens
     drawn = np.random.default_rng(3)
@@ -35,9 +35,6 @@ def test_each_chunk_is_counted_once_and_as_the_tokenizer_counts_it(chunks: Chunk
         assert sum(advanced) == len(new)
         seen |= new
     assert len(seen) > 1_000
-
-
-def test_what_was_counted_before_is_not_counted_again(chunks: Chunks, tiny_model: Path) -> None:
     counts = TokenCounts(chunks, Tokenizer(tiny_model / "tokenizer.json"))
     units = np.array([[4, 9, PADDING], [2, PADDING, PADDING]], dtype=np.int32)
     counts.keep(units, np.array([[40, 90, 0], [20, 0, 0]]))

@@ -31,7 +31,7 @@ def test_a_query_without_relevant_documents_is_out_or_zero(policy: Any, mean: Me
     assert [evaluation.of(index) for index in range(3)] == values
 
 
-def test_evaluations_stand_in_the_order_asked_for_without_queries_of_no_gain() -> None:
+def test_evaluations_stand_in_order_with_the_n_of_their_needs() -> None:
     graded = scenario(("x a", "a")).graded()
     found = evaluated("MRR@2 rbp@5 map_cut_1", graded)
     assert list(found) == ["rr@2", "rbp(p=0.8)@5", "ap@1"]
@@ -41,41 +41,31 @@ def test_evaluations_stand_in_the_order_asked_for_without_queries_of_no_gain() -
     found = evaluated("ndcg(1=0)@2 ndcg@2 ndcg(0=1)@2", graded)
     assert found["ndcg(1=0)@2"].values.tolist() == [pytest.approx(1 / log2(3)), 0]
     assert [one.mean.n for one in found.values()] == [1, 2, 2]
-
-
-@pytest.mark.parametrize("no_relevant", ["skip", "zero"])
-def test_a_query_for_which_nothing_was_retrieved_counts_as_zero(no_relevant: NoRelevant) -> None:
-    graded = scenario(("a", "a"), ("", "a")).graded()
-    for evaluation in evaluate(ALL, graded, no_relevant).values():
-        assert evaluation.mean.n == (0 if evaluation.metric.name == "forbidden" else 2)
-        assert evaluation.of(1) == {"rbp_residual": 1, "forbidden": None}.get(evaluation.metric.name, 0)
-
-
-def test_each_metric_has_the_n_of_its_own_needs() -> None:
-    """At threshold 2 a query with grade 1 alone has a gain and no relevant document."""
+    # At threshold 2 a query with grade 1 alone has a gain and no relevant document.
     case = Scenario((("a", "b"),) * 3, ({"a": 1}, {"a": 2, "b": 3}, {"b": 2}), (True, True, False))
     evaluations = evaluate(ALL, case.graded(threshold=2), "skip")
     n = {evaluation.metric.name: evaluation.mean.n for evaluation in evaluations.values()}
     binary = dict.fromkeys(("precision", "recall", "f1", "hit_rate", "rr", "ap", "rbp"), 2)
     expected = {**binary, "dcg": 3, "ndcg": 3, "judged": 3, "rbo": 1}
     assert {name: n[name] for name in expected} == expected
-
-
-@pytest.mark.parametrize("no_relevant", ["skip", "zero"])
-def test_metrics_of_order_count_only_queries_whose_labels_are_an_order(no_relevant: NoRelevant) -> None:
-    case = Scenario((("a", "b"),) * 3, ({"a": 1, "b": 1}, {"a": 1, "b": 1}, {}), (False, True, True))
-    evaluation = evaluated("rbo@2", case.graded(), no_relevant)["rbo(p=0.9)@2"]
-    assert evaluation.mean.n == 1
-    assert evaluation.mean.mean == pytest.approx(1)
-    assert [evaluation.of(index) is None for index in range(3)] == [True, False, True]
-
-
-def test_no_queries_have_no_mean_and_judged_hits_count_without_relevant_ones() -> None:
     for evaluation in evaluate(ALL, scenario().graded(), "zero").values():
         assert evaluation.mean == Mean(None, 0)
     graded = scenario(("a x", {"a": 0}), ("a x", "a x")).graded()
     assert evaluated("judged@2", graded, "skip")["judged@2"].mean == Mean(1.0, 1)
     assert evaluated("judged@2", graded, "zero")["judged@2"].mean == Mean(0.75, 2)
+
+
+@pytest.mark.parametrize("no_relevant", ["skip", "zero"])
+def test_nothing_retrieved_is_zero_and_orders_count_only_ordered_labels(no_relevant: NoRelevant) -> None:
+    graded = scenario(("a", "a"), ("", "a")).graded()
+    for evaluation in evaluate(ALL, graded, no_relevant).values():
+        assert evaluation.mean.n == (0 if evaluation.metric.name == "forbidden" else 2)
+        assert evaluation.of(1) == {"rbp_residual": 1, "forbidden": None}.get(evaluation.metric.name, 0)
+    case = Scenario((("a", "b"),) * 3, ({"a": 1, "b": 1}, {"a": 1, "b": 1}, {}), (False, True, True))
+    evaluation = evaluated("rbo@2", case.graded(), no_relevant)["rbo(p=0.9)@2"]
+    assert evaluation.mean.n == 1
+    assert evaluation.mean.mean == pytest.approx(1)
+    assert [evaluation.of(index) is None for index in range(3)] == [True, False, True]
 
 
 @pytest.mark.parametrize("no_relevant", ["skip", "zero"])

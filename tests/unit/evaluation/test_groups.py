@@ -255,7 +255,7 @@ def test_passages_that_are_whole_documents_score_as_these(
         assert float(scores(f"{metric}@{k}", one)[0]) == pytest.approx(expected, abs=1e-12), metric
 
 
-def test_passages_of_one_group_are_found_with_one_of_them() -> None:
+def test_passages_of_a_group_are_relevant_and_found_with_one() -> None:
     labels = ("A", 0, 10, 2, "g"), ("B", 0, 8, 1, "g"), ("C", 0, 4, 1, None)
     one = spans_graded([2, 0, 3], *labels)
     expected = {
@@ -264,9 +264,6 @@ def test_passages_of_one_group_are_found_with_one_of_them() -> None:
         "span_recall@1": 8 / 12, "span_precision@1": 8 / 10, "span_recall@3": 1, "span_precision@3": 12 / 30,
     }  # fmt: skip
     assert {name: float(scores(name, one)[0]) for name in expected} == pytest.approx(expected, rel=1e-14)
-
-
-def test_passages_of_a_group_are_relevant_by_grade_and_forbidden_by_any_overlap() -> None:
     one = spans_graded([0, 2], ("A", 0, 10, 0, "g"), ("B", 0, 8, 1, "g"), ("C", 0, 4, 0, None))
     assert [float(scores(f"span_recall@{k}", one)[0]) for k in (1, 2)] == [0, 1]
     assert float(scores("span_precision@2", one)[0]) == 8 / 20

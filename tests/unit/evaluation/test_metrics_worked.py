@@ -120,16 +120,13 @@ def test_worked_by_hand(labels: Labels, metric: str, ranking: str, value: float)
     assert score(metric, ranking, labels) == pytest.approx(value, rel=1e-14)
 
 
-def test_under_trec_compat_a_negative_grade_is_not_judged() -> None:
+def test_negative_grades_and_residuals_of_long_rankings() -> None:
     qrels = {"q": {"n": -1, "a": 1, "m": 0}}
     graded = graded_as_trec_eval_does(qrels, {"q": {"n": 3.0, "a": 2.0, "m": 1.0}})
     expected = {"bpref": 1, "judged": 2 / 3, "unjudged@3": 1 / 3, "rr(judged_only=true)": 1, "rr": 1 / 2}
     assert {name: float(scores(name, graded)[0]) for name in expected} == expected
     assert scores("rbp_residual(p=0.5)", graded).tolist() == [0.5 + 0.125]
-
-
-def test_the_residual_of_a_long_judged_ranking_is_its_tail_to_the_last_digit() -> None:
-    """0.8^300 is 8.5e-30; as 1 less the other weights it would be lost, or negative."""
+    # 0.8^300 is 8.5e-30; as 1 less the other weights it would be lost, or negative.
     names = [f"d{number}" for number in range(300)]
     (value,) = scores("rbp_residual", scenario((" ".join(names), dict.fromkeys(names, 0) | {"r": 1})).graded(depth=300))
     assert value == pytest.approx(0.8**300, rel=1e-12)

@@ -20,7 +20,7 @@ def scores_of(answerable: list[float], unanswerable: list[float]) -> TopScores:
 WORKED = scores_of([3, 4, 5], [1, 2, 4])
 
 
-def test_the_area_is_that_of_scikit_learn() -> None:
+def test_the_area_is_scikit_learns_and_equal_scores_count_half() -> None:
     rng = np.random.default_rng(1)
     for _ in range(200):
         is_answerable = np.arange(40) < rng.integers(1, 40)
@@ -28,9 +28,6 @@ def test_the_area_is_that_of_scikit_learn() -> None:
         values[rng.random(40) < 0.2] = -np.inf
         area = TopScores(values, is_answerable, np.arange(40).astype(str), np.arange(40)).area
         assert area == pytest.approx(roc_auc_score(is_answerable, np.maximum(values, -1e9)), abs=1e-12)
-
-
-def test_equal_scores_count_half_and_a_threshold_may_answer_all_or_none() -> None:
     assert WORKED.area == pytest.approx((2 + 2.5 + 3) / 9)
     assert scores_of([-np.inf, 1], [-np.inf, -7]).area == pytest.approx((0.5 + 0 + 1 + 1) / 4)
     mixed = scores_of([1, 3], [2, 2])
@@ -38,6 +35,12 @@ def test_equal_scores_count_half_and_a_threshold_may_answer_all_or_none() -> Non
     assert mixed.best_threshold(0.99) == 2.5
     assert 3 < scores_of([1, 2], [1, 3]).best_threshold(0.99) < 3.001
     assert scores_of([-np.inf], [-np.inf]).best_threshold(0.5) == 0
+    rankings, skipped = from_rows([[3, 4], [], [5], [6]], [[0.5, 0.4], [], [-2.0], [1.0]]), np.array([0, 0, 0, 1], bool)
+    np.testing.assert_equal(top_scores(rankings, skipped, are_comparable=True), [0.5, -np.inf, -2, np.nan])
+    assert np.isnan(top_scores(rankings, skipped, are_comparable=False)).all()
+    nothing = from_rows([[], []], [[], []])
+    np.testing.assert_equal(top_scores(nothing, np.zeros(2, bool), are_comparable=True), [-np.inf, -np.inf])
+    assert np.isnan(top_scores(from_rows([[3], []]), np.zeros(2, bool), are_comparable=True)).all()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def test_the_best_threshold_of_a_worked_table(prevalence: float, threshold: floa
     assert WORKED.best_threshold(prevalence) == threshold
 
 
-def test_folds_are_alike_in_any_order_and_no_question_decides_itself() -> None:
+def test_folds_are_alike_in_any_order_and_differences_have_intervals() -> None:
     apart = scores_of([10.0 + place for place in range(20)], [float(place) for place in range(10)])
     assert apart.abstention(0.25) == (9.5, 0.0, 0.0, 0.75)
     # The highest unanswerable question is above all thresholds without it, as is each answerable one.
@@ -65,9 +68,6 @@ def test_folds_are_alike_in_any_order_and_no_question_decides_itself() -> None:
     whole = scores_of(rng.normal(1, 1, 23).tolist(), rng.normal(0, 1, 17).tolist())
     mixed = whole.of(np.array(rng.permutation(40)))
     assert mixed.abstention(0.3) == whole.abstention(0.3)
-
-
-def test_an_interval_of_a_difference() -> None:
     rng = np.random.default_rng(3)
     better = scores_of(rng.normal(2, 1, 60).tolist(), rng.normal(0, 1, 60).tolist())
     chance = scores_of(rng.normal(0, 1, 60).tolist(), rng.normal(0, 1, 60).tolist())
@@ -123,12 +123,3 @@ def test_no_question_is_decided_by_one_of_its_cluster() -> None:
     giant = replace(alone, clusters=np.where(alone.is_answerable, alone.clusters, 40))
     assert giant.fewest_clusters == 1
     assert giant.abstention(0.5) == alone.abstention(0.5)
-
-
-def test_the_score_of_the_first_hit_or_none_without_scores() -> None:
-    rankings, skipped = from_rows([[3, 4], [], [5], [6]], [[0.5, 0.4], [], [-2.0], [1.0]]), np.array([0, 0, 0, 1], bool)
-    np.testing.assert_equal(top_scores(rankings, skipped, are_comparable=True), [0.5, -np.inf, -2, np.nan])
-    assert np.isnan(top_scores(rankings, skipped, are_comparable=False)).all()
-    nothing = from_rows([[], []], [[], []])
-    np.testing.assert_equal(top_scores(nothing, np.zeros(2, bool), are_comparable=True), [-np.inf, -np.inf])
-    assert np.isnan(top_scores(from_rows([[3], []]), np.zeros(2, bool), are_comparable=True)).all()

@@ -39,7 +39,7 @@ def check(graded: GradedRankings, **expected: float) -> None:
         assert value(f"{metric}@{k}", graded) == pytest.approx(wanted, rel=1e-14), name
 
 
-def test_a_passage_cut_in_two_is_found_where_the_halves_come_to_the_coverage() -> None:
+def test_halves_of_a_passage_find_it_and_cut_rankings_keep_their_first_hits() -> None:
     """Characters 20 to 40 are a quarter in the first chunk and three quarters in the second."""
     label = Label(((0, 20, 40),))
     small_part_first = one_query(QUARTERS, [0, 2, 1], label).graded()
@@ -55,6 +55,13 @@ def test_a_passage_cut_in_two_is_found_where_the_halves_come_to_the_coverage() -
     assert found_at(one_query(QUARTERS, [1, 0], label).graded(coverage=1.0)) == [2]
     assert found_at(one_query(QUARTERS, [1, 0], label).graded(coverage=0.75)) == [1]
     assert found_at(one_query(QUARTERS, [0, 1], label).graded(coverage=0.25)) == [1]
+    case = SpanScenario(tuple(QUARTERS), ((0, 1, 2), (2, 1, 0)), ((Label(((0, 30, 60),)),),) * 2)
+    graded = case.graded().cut(np.array([3, 1]))
+    assert values("recall@10", graded) == [1, 0]
+    assert values("span_recall@10", graded) == [1, 1 / 3]
+    assert values("precision@10", graded) == [2 / 10, 1 / 10]
+    assert values("span_precision@10", graded) == [30 / 75, 10 / 25]
+    assert graded.lengths.tolist() == [3, 1]
 
 
 def test_a_passage_is_found_at_any_of_its_places_and_the_best_covered_counts() -> None:
@@ -87,16 +94,6 @@ def test_a_passage_covered_to_just_the_share_that_is_asked_for_is_found(share: i
     for length in range(100 // gcd(share, 100), 401, 100 // gcd(share, 100)):
         chunks = [(0, 0, share * length // 100)]
         assert found_at(one_query(chunks, [0], Label(((0, 0, length),))).graded(coverage=share / 100)) == [1]
-
-
-def test_a_ranking_cut_for_each_query_has_what_its_first_hits_have() -> None:
-    case = SpanScenario(tuple(QUARTERS), ((0, 1, 2), (2, 1, 0)), ((Label(((0, 30, 60),)),),) * 2)
-    graded = case.graded().cut(np.array([3, 1]))
-    assert values("recall@10", graded) == [1, 0]
-    assert values("span_recall@10", graded) == [1, 1 / 3]
-    assert values("precision@10", graded) == [2 / 10, 1 / 10]
-    assert values("span_precision@10", graded) == [30 / 75, 10 / 25]
-    assert graded.lengths.tolist() == [3, 1]
 
 
 @given(case=span_scenarios(labels_with_alternatives), which=st.booleans())

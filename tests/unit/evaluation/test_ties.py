@@ -93,18 +93,13 @@ def test_the_range_is_that_of_all_orders_of_equal_scores(
     assert found.high == pytest.approx([all_scores.max()], abs=1e-12)
 
 
-def test_every_metric_but_those_for_which_no_order_is_best_prefers_some_hits() -> None:
-    """A new metric: show that moving some kind of hit up never lowers it, or that there is none."""
-    assert {name for name in OF_DOCUMENTS if METRICS[name].prefers is None} == set(UNORDERED)
-
-
 def ends(metric: str, graded: GradedRankings, then: Transformation = lambda graded: graded) -> list[list[float]]:
     found = tie_range(parse_metric(metric), graded, then)
     assert isinstance(found, Bounds)
     return [found.low.tolist(), found.high.tolist()]
 
 
-def test_a_group_that_straddles_k_decides_which_of_its_hits_are_in() -> None:
+def test_groups_that_straddle_k_decide_and_the_setting_moved_most_is_named() -> None:
     """x above three equal ones, of which one is relevant: it may be the second or the fourth."""
     graded = tied(scenario(("x y a z", "a")), [[3, 2, 2, 2]])
     assert ends("rr@4", graded) == [[1 / 4], [1 / 2]]
@@ -112,6 +107,11 @@ def test_a_group_that_straddles_k_decides_which_of_its_hits_are_in() -> None:
     assert ends("hit_rate@1", graded) == [[0], [0]]
     assert ends("recall@3", graded) == [[0], [1]]
     assert ends("rr@4", graded, lambda ranked: ranked.cut(3)) == [[0], [1 / 2]]
+    moved = {"a": (0.5, 0.6), "b": (0.1, 0.6), "c": (0.4, 0.7), "d": None}
+    (warning,) = tie_warnings(moved, "ndcg@10", "first")
+    assert "their order moves ndcg@10 of b between 0.1000 and 0.6000, and that of 2 other settings" in warning.message
+    # A new metric: show that moving some kind of hit up never lowers it, or that there is none.
+    assert {name for name in OF_DOCUMENTS if METRICS[name].prefers is None} == set(UNORDERED)
 
 
 @given(runs=st.lists(tied_runs(), max_size=4), k=cutoffs)
@@ -132,9 +132,3 @@ def test_ties_matter_where_two_of_equal_score_are_judged_unlike(runs: list[tuple
         found = tie_range(Metric(name, None if METRICS[name].cut == "none" else k), graded)
         assert found is not None
         assert found.low[~matter].tolist() == found.high[~matter].tolist(), name
-
-
-def test_the_warning_of_ties_names_the_setting_whose_mean_they_move_most() -> None:
-    moved = {"a": (0.5, 0.6), "b": (0.1, 0.6), "c": (0.4, 0.7), "d": None}
-    (warning,) = tie_warnings(moved, "ndcg@10", "first")
-    assert "their order moves ndcg@10 of b between 0.1000 and 0.6000, and that of 2 other settings" in warning.message

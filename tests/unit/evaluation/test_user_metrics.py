@@ -123,13 +123,15 @@ def test_a_wrong_value_is_an_error_with_its_query(tmp_path: Path, capsys: Captur
     assert "Traceback" not in done.err
 
 
-def test_a_function_that_does_not_exist_is_found_by_validate_where_it_is_named(tmp_path: Path, capsys: Capture) -> None:
+def test_missing_functions_are_found_by_validate_and_score_refuses_all(tmp_path: Path, capsys: Capture) -> None:
     made = experiment(tmp_path, "mine:rr@3", "mine:dgc@3")
     done = ragtrial(capsys, "validate", made.file, "--json")
     (error,) = done.json["errors"]
     line = made.file.read_text().splitlines()[error["line"] - 1]
     assert (done.code, '"mine:dgc@3"' in line) == (2, True)
     assert error["message"] == "mine:dgc: the module mine has no function 'dgc'. Did you mean 'dcg'?"
+    with pytest.raises(MetricError, match=r"^a:b is a function, which needs the hits themselves: only a run, "):
+        parse_metrics("a:b@3")
 
 
 def test_gates_and_order_follow_its_direction_and_range(tmp_path: Path, capsys: Capture) -> None:
@@ -182,8 +184,3 @@ def test_a_function_is_spelled_with_its_direction_and_its_range(text: str, spell
 def test_a_function_that_is_spelled_wrong_is_an_error(text: str, fault: str) -> None:
     with pytest.raises(MetricError, match=fault.replace("(", r"\(")):
         parse_metric(text)
-
-
-def test_score_refuses_functions_since_it_has_no_hits_to_give() -> None:
-    with pytest.raises(MetricError, match=r"^a:b is a function, which needs the hits themselves: only a run, "):
-        parse_metrics("a:b@3")

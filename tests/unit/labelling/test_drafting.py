@@ -45,6 +45,12 @@ def test_texts_without_spaces_have_passages_and_headings_too(tmp_path: Path) -> 
     assert [one.doc for one in found.sampled(5, 0)] == ["returns.txt"]
 
 
+def test_documents_of_headings_alone_are_refused(tmp_path: Path) -> None:
+    search = PassageSearch(load_config(small_experiment(tmp_path, documents={"a.md": "Hello you"})), Silent())
+    with pytest.raises(CorpusError, match="no document has a passage of at least 5 words to ask about"):
+        search.sampled(3, 0)
+
+
 def passage(search: PassageSearch, text: str) -> SourcePassage:
     return next(search[position] for position in range(3) if search[position].text == text)
 
@@ -83,9 +89,14 @@ def test_a_reply_names_question_and_answer_or_is_none(reply: str, question: str 
     assert draft_in(reply, ASKED) == (None if question is None else (question, answer))
 
 
-def test_a_question_without_an_answer_says_so_and_no_other_reply_counts() -> None:
+def test_answers_must_end_in_their_passage_and_nothing_else_counts(tmp_path: Path) -> None:
     assert draft_in("Question: Who made it?\nAnswer: none.", UNANSWERED) == ("Who made it?", None)
     assert draft_in("Question: How long?\nAnswer: thirty days", UNANSWERED) is None
+    text = "\n\n".join(f"{RETURNS} {'word ' * 180}{number}." for number in range(2))
+    search = PassageSearch(load_config(small_experiment(tmp_path, documents={"long.md": text})), Silent())
+    first = min(search.sampled(2, 0), key=lambda passage: passage.span.start)
+    answered = PlannedDraft(first, ASKED), ChatReply("Question: Until when?\nAnswer: word 0. You may return")
+    assert counts_of(search, answered)[1].not_in_passage == 1
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.floats(0, 1), st.integers(0, 5))
@@ -133,12 +144,6 @@ def test_a_document_has_a_second_passage_only_when_all_have_one(tmp_path: Path) 
     assert Counter(one.doc for one in search.sampled(6, 0)) == {"long.md": 4, "b.md": 1, "c.md": 1}
 
 
-def test_documents_of_headings_alone_are_refused(tmp_path: Path) -> None:
-    search = PassageSearch(load_config(small_experiment(tmp_path, documents={"a.md": "Hello you"})), Silent())
-    with pytest.raises(CorpusError, match="no document has a passage of at least 5 words to ask about"):
-        search.sampled(3, 0)
-
-
 def reply(search: PassageSearch, text: str, said: str, task: DraftTask = ASKED) -> Answered:
     return PlannedDraft(passage(search, text), task), ChatReply(said)
 
@@ -163,14 +168,6 @@ def test_the_answer_must_be_in_the_passage_and_its_place_is_kept(search: Passage
     assert draft.quote == "within thirty days"  # as the document has it
     assert RETURNS[draft.at :].startswith(draft.quote)
     assert (items[0].doc, items[0].start, items[0].text) == ("shop/returns.md", 0, RETURNS)
-
-
-def test_an_answer_that_ends_beyond_its_passage_is_not_in_it(tmp_path: Path) -> None:
-    text = "\n\n".join(f"{RETURNS} {'word ' * 180}{number}." for number in range(2))
-    search = PassageSearch(load_config(small_experiment(tmp_path, documents={"long.md": text})), Silent())
-    first = min(search.sampled(2, 0), key=lambda passage: passage.span.start)
-    answered = PlannedDraft(first, ASKED), ChatReply("Question: Until when?\nAnswer: word 0. You may return")
-    assert counts_of(search, answered)[1].not_in_passage == 1
 
 
 POLITE = ["", "\n\nLet me know if you need more!", "\nHope this helps.", "\n\nIs there anything else?\nBest regards",

@@ -208,7 +208,7 @@ def test_queries_that_people_drew_come_first_then_other_labels_then_the_rest_at_
     assert order(contest, queries=3) == found[0][:3]
 
 
-def test_each_text_that_a_setting_has_in_its_first_hits_is_judged_once_with_its_title(tmp_path: Path) -> None:
+def test_texts_are_judged_once_with_title_or_place_and_cut_if_long(tmp_path: Path) -> None:
     contest = contest_of(tmp_path)
     rankings = JudgedRankings(contest)
     documents = {one["id"]: row for row, one in enumerate(QUERIES)}
@@ -221,6 +221,7 @@ def test_each_text_that_a_setting_has_in_its_first_hits_is_judged_once_with_its_
     rye = [shown(one) for one in texts if one.doc == "bread/rye.md"]
     assert rye
     assert all(text.startswith("Rye bread\n") for text in rye)
+    assert len(shown(item("x" * (MOST_CHARACTERS + 5), title="T"))) == MOST_CHARACTERS
 
 
 def test_under_unit_span_a_text_is_a_passage_with_its_place(tmp_path: Path) -> None:
@@ -235,10 +236,6 @@ def test_under_unit_span_a_text_is_a_passage_with_its_place(tmp_path: Path) -> N
         assert len(one.text) == one.end - one.start > 0
     (judged,) = {(row.doc, row.start, row.end) for row in judge_offline([texts[:1]])}
     assert judged == (texts[0].doc, texts[0].start, texts[0].end)
-
-
-def test_a_long_text_is_cut() -> None:
-    assert len(shown(item("x" * (MOST_CHARACTERS + 5), title="T"))) == MOST_CHARACTERS
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def ask_until_gone(page: LabelPage) -> None:
         ask(page, "state")
 
 
-def test_it_gives_the_page_and_how_it_stands(page: LabelPage) -> None:
+def test_it_gives_the_page_and_of_two_tabs_the_later_is_told(page: LabelPage) -> None:
     assert ask(page, "").body.startswith(b"<!doctype html>")
     assert ask(page, "label.js").headers["Content-Type"] == "text/javascript; charset=utf-8"
     state = ask(page, "state").json["state"]
@@ -66,6 +66,13 @@ def test_it_gives_the_page_and_how_it_stands(page: LabelPage) -> None:
         "question": "thirty days to return an item", "title": "Returns", "doc": "returns.md",
         "text": "# Returns\n\nReturn any item within thirty days.\n",
     }  # fmt: skip
+    first = ask(page, "grade", "POST", {"revision": 0, "grade": 3}).json["state"]
+    second = ask(page, "grade", "POST", {"revision": 0, "grade": 0})
+    assert second.status == 409
+    assert second.json["error"].startswith("This worklist was answered elsewhere meanwhile, in another tab perhaps.")
+    assert second.json["state"] == first
+    assert page.session.answers.given[0].grade == 3
+    assert ask(page, "undo", "POST", {"revision": first["revision"]}).json["state"]["graded"] == 0
 
 
 @pytest.mark.parametrize("name", ["", "state", "label.css", "nowhere"])
@@ -154,16 +161,6 @@ def test_what_is_not_an_answer_is_refused_and_changes_nothing(
     found = ask(page, "grade", "POST", body, **headers)
     assert (found.status, found.json["error"]) == (status, told)
     assert page.session.answers.revision == 0
-
-
-def test_of_two_tabs_the_later_is_told_and_overwrites_nothing(page: LabelPage) -> None:
-    first = ask(page, "grade", "POST", {"revision": 0, "grade": 3}).json["state"]
-    second = ask(page, "grade", "POST", {"revision": 0, "grade": 0})
-    assert second.status == 409
-    assert second.json["error"].startswith("This worklist was answered elsewhere meanwhile, in another tab perhaps.")
-    assert second.json["state"] == first
-    assert page.session.answers.given[0].grade == 3
-    assert ask(page, "undo", "POST", {"revision": first["revision"]}).json["state"]["graded"] == 0
 
 
 def test_answers_come_into_the_labels_and_the_end_says_how_it_went(page: LabelPage, tmp_path: Path) -> None:

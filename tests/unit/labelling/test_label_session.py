@@ -394,11 +394,15 @@ def test_a_passage_that_is_not_there_is_refused(tmp_path: Path, passage: str, at
         assert not session.answers.can_undo
 
 
-def test_a_text_without_a_word_cannot_be_graded_where_labels_quote(tmp_path: Path) -> None:
+def test_texts_without_a_word_and_overlays_without_a_config_are_refused(tmp_path: Path) -> None:
     told = "this text is empty, and the labels name passages; leave it out"
     worklist = write_work(tmp_path, [item(" ")], form="quote")
     with Session(worklist) as session, pytest.raises(InputError, match=told):
         session.grade(1)
+    with pytest.raises(LabelsError, match="name the config that has both: --config CONFIG"):
+        Session(beir_work(tmp_path, config=None))
+    assert agreement([(0, 0), (1, 1)]).kappa is None
+    assert agreement([(1, 1)] * 20).kappa is None
 
 
 def beir_work(folder: Path, **given: Any) -> Path:
@@ -429,11 +433,6 @@ def test_answers_for_a_beir_folder_go_into_its_overlay(tmp_path: Path) -> None:
     assert OverlayText.read(tmp_path / "mine.tsv").judged == {("b1", "d2"): 2}
 
 
-def test_an_overlay_needs_the_config_that_names_its_folder(tmp_path: Path) -> None:
-    with pytest.raises(LabelsError, match="name the config that has both: --config CONFIG"):
-        Session(beir_work(tmp_path, config=None))
-
-
 # saving
 
 
@@ -458,6 +457,14 @@ def test_an_answer_that_is_judged_already_is_saved_as_any_other(session: Session
     assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0}
 
 
+def test_what_somebody_else_took_back_before_the_save_is_written(session: Session, tmp_path: Path) -> None:
+    session.grade(3)  # returns.md is judged
+    somebody_else_judges(tmp_path, None, 0)
+    assert _save(session, {}) == ["1 answer saved."]
+    assert (session.answers.unsaved, judgments(tmp_path, "q1")) == ([], {"returns.md": 3})
+    assert (session.overtaken, agreement_of(session).n) == (set(), 0)
+
+
 @pytest.mark.parametrize("theirs", [0, 3])
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_a_text_that_somebody_else_judged_meanwhile_keeps_their_grade(
@@ -480,14 +487,6 @@ def test_a_text_that_somebody_else_judged_meanwhile_keeps_their_grade(
         assert (again.overtaken, again.answers.written, agreement_of(again).n) == ({1}, {2}, 0)
         again.grade(2)
         assert _save(again, {}) == ["1 answer saved."]
-
-
-def test_what_somebody_else_took_back_before_the_save_is_written(session: Session, tmp_path: Path) -> None:
-    session.grade(3)  # returns.md is judged
-    somebody_else_judges(tmp_path, None, 0)
-    assert _save(session, {}) == ["1 answer saved."]
-    assert (session.answers.unsaved, judgments(tmp_path, "q1")) == ([], {"returns.md": 3})
-    assert (session.overtaken, agreement_of(session).n) == (set(), 0)
 
 
 def test_what_one_wrote_before_a_kill_is_not_taken_for_somebody_elses(session: Session, tmp_path: Path) -> None:
@@ -522,8 +521,3 @@ def test_kappa_is_that_of_another_library(pairs: list[tuple[int, int]]) -> None:
         labels = list(range(4))
         assert found.kappa == pytest.approx(cohen_kappa_score(first, second, labels=labels, weights="quadratic"))
     assert found.is_weighted == (len({*first, *second}) > 2)
-
-
-def test_few_pairs_or_one_grade_alone_have_no_kappa() -> None:
-    assert agreement([(0, 0), (1, 1)]).kappa is None
-    assert agreement([(1, 1)] * 20).kappa is None

@@ -111,16 +111,13 @@ def test_labels_of_another_tool_are_recognised_and_each_has_its_place(convert: C
 # Kirchhoff's, which are ragtrial's own
 
 
-def test_other_wordings_and_filters_of_a_query_are_kept(convert: Conversions) -> None:
+def test_wordings_and_filters_are_kept_also_by_what_was_converted(convert: Conversions) -> None:
     asked = {"phrasings": ["how?", "why?"], "where": {"lang": "en"}, "where_document": {"$contains": "ring"}}
     own = {"queries": [{"id": "a", "text": "?", "relevant_docs": [{"doc": "faq.txt"}], **asked}]}
     assert convert.rows(own) == only("a", "?", {"doc": "faq.txt", "relevance": 1}, **asked)
     assert load_prompt_queries(convert.target).queries[0].question == Question(
         "?", ("how?", "why?"), {"lang": "en"}, {"$contains": "ring"}, "a"
     )
-
-
-def test_what_was_converted_converts_to_itself(convert: Conversions) -> None:
     queries = [{"id": "a", "text": "?", "relevant_docs": [{"doc": WHITE}, {"doc": TWICE}]}]
     convert.answer({"prompt": "{query} {contexts}", "queries": queries})
     once = convert.target.read_text()
@@ -151,14 +148,6 @@ def test_a_row_of_what_must_not_be_found_is_in_no_group(convert: Conversions) ->
 # LlamaIndex
 
 
-def test_llamaindex_pairs_without_partners_are_all_named(convert: Conversions) -> None:
-    pairs = {"queries": {"a": "white?"}, "corpus": {"n": WHITE}, "relevant_docs": {"a": ["n", "m"], "b": ["n"]}}
-    assert convert.faults(pairs) == [
-        ":1:124: relevant_docs.a[1] is 'm', which is no id in `corpus`.",
-        ":1:135: relevant_docs.b has the id of no question in `queries`.",
-    ]
-
-
 # Haystack
 
 
@@ -183,6 +172,19 @@ def test_haystacks_meta_decides_between_documents_that_have_the_same_text(conver
     assert convert.rows(rows({"file_path": "unknown.md"})) == both
 
 
+def test_haystacks_lists_must_be_equally_long(convert: Conversions) -> None:
+    inputs = {"query": ["a", "b"], "ground_truth_contexts": [[WHITE]]}
+    assert convert.faults({"inputs": inputs}) == [":1:12: inputs has 2 questions and relevant documents of 1."]
+
+
+def test_llamaindex_pairs_without_partners_are_all_named(convert: Conversions) -> None:
+    pairs = {"queries": {"a": "white?"}, "corpus": {"n": WHITE}, "relevant_docs": {"a": ["n", "m"], "b": ["n"]}}
+    assert convert.faults(pairs) == [
+        ":1:124: relevant_docs.a[1] is 'm', which is no id in `corpus`.",
+        ":1:135: relevant_docs.b has the id of no question in `queries`.",
+    ]
+
+
 def test_haystacks_evaluation_inputs_are_read_as_lists_side_by_side(convert: Conversions) -> None:
     documents = [[Document(content=WHITE)], [Document(content=RED)]]
     ran = EvaluationRunResult(
@@ -198,11 +200,6 @@ def test_haystacks_evaluation_inputs_are_read_as_lists_side_by_side(convert: Con
     assert convert.rows({"inputs": {**ran.inputs, "ground_truth_documents": as_dicts}}) == expected
     texts = [[one.content for one in of_question] for of_question in documents]
     assert convert.rows({"inputs": {"questions": ["white?", "red?"], "ground_truth_contexts": texts}}) == expected
-
-
-def test_haystacks_lists_must_be_equally_long(convert: Conversions) -> None:
-    inputs = {"query": ["a", "b"], "ground_truth_contexts": [[WHITE]]}
-    assert convert.faults({"inputs": inputs}) == [":1:12: inputs has 2 questions and relevant documents of 1."]
 
 
 # SQuAD
@@ -227,7 +224,7 @@ def test_of_several_answers_the_most_frequent_counts_then_the_longest_then_the_f
     assert convert.answer(questions)["labels"][0]["notes"] == notes
 
 
-def test_an_answer_beside_its_offset_has_moved_and_one_outside_its_paragraph_is_lost(convert: Conversions) -> None:
+def test_an_answer_is_found_behind_a_title_moved_or_lost(convert: Conversions) -> None:
     beside = squad({"id": "s", "question": "?", "answers": [{"text": "red", "answer_start": 3}]})
     assert convert.rows(beside) == only("s", "?", label("hub/lights.md", "red"))
     assert convert.hows(beside) == ["moved"]
@@ -237,9 +234,6 @@ def test_an_answer_beside_its_offset_has_moved_and_one_outside_its_paragraph_is_
         ":1:218: 'six months' of query 's' is not in any of the 4 documents "
         "(its context is in the documents, the answer is not in it)."
     )
-
-
-def test_an_answer_is_found_in_a_paragraph_with_the_title_in_front(convert: Conversions) -> None:
     title = "Reset the hub\n"
     for letter, character in enumerate(WHITE):
         if character == "e":
@@ -286,7 +280,7 @@ def questions_csv(rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def test_references_of_chunking_evaluation_stand_where_their_offsets_say(convert: Conversions) -> None:
+def test_references_stand_at_their_offsets_or_the_nearest_place(convert: Conversions) -> None:
     """The passage stands twice in the document; a corpus is called as its file is, without the end."""
     references = [reference("hub/reset.md", TWICE, AFTER_TITLE), reference("hub/reset.md", WHITE)]
     rows = [{"question": "hold,\nhow long?", "references": references, "corpus_id": "reset"}]
@@ -298,9 +292,6 @@ def test_references_of_chunking_evaluation_stand_where_their_offsets_say(convert
         answer = convert.answer(content)
         assert (answer["format"], answer["counts"]) == ("chunking-evaluation", {"exact": 2})
         assert convert.rows(content) == expected
-
-
-def test_a_reference_that_stands_elsewhere_has_moved_to_the_nearest_place(convert: Conversions) -> None:
     row = reference("hub/reset.md", TWICE, AFTER_TITLE)
     moved = {**row, "start_index": row["start_index"] - 30, "end_index": row["end_index"] - 30}
     rows = [{"query_id": "x", "question": "?", "references": [moved], "corpus_id": "hub/reset.md"}]
@@ -376,6 +367,14 @@ def test_from_says_what_a_file_is_that_looks_like_something_else(convert: Conver
     assert convert.rows([row], "--from", "rows")[0]["relevant_docs"] == [label("hub/lights.md", LIGHTS.strip())]
 
 
+def test_a_cell_is_cut_only_where_all_its_parts_are_found(convert: Conversions) -> None:
+    for answer in (f"{RED} | Nine lives of a cat.", "red | white", "white\nerror"):
+        assert (
+            f"'{' '.join(answer.split())}' of query 'q1' is not in any"
+            in convert.faults([{"question": "?", "answer": answer}])[0]
+        )
+
+
 # Spreadsheets, as people export them
 
 SIX = "Six months."
@@ -441,14 +440,6 @@ def test_a_spreadsheet_is_read_as_people_export_it(
 def test_several_documents_of_a_row_may_be_in_one_cell(convert: Conversions, cell: str) -> None:
     (row,) = convert.rows(f"Question,Source document\n?,{cell}\n")
     assert [one["doc"] for one in row["relevant_docs"]] == ["hub/reset.md", "faq.txt"]
-
-
-def test_a_cell_is_cut_only_where_all_its_parts_are_found(convert: Conversions) -> None:
-    for answer in (f"{RED} | Nine lives of a cat.", "red | white", "white\nerror"):
-        assert (
-            f"'{' '.join(answer.split())}' of query 'q1' is not in any"
-            in convert.faults([{"question": "?", "answer": answer}])[0]
-        )
 
 
 WRONG_SHEETS: dict[str, tuple[str, bytes, str]] = {

@@ -147,15 +147,12 @@ def test_the_labels_of_autorag_may_be_an_id_a_group_or_groups(convert: Conversio
     assert rows[0]["relevant_docs"] == [whole("hub/lights.md")]
 
 
-def test_an_answer_that_is_nowhere_and_names_no_document_is_lost_and_its_words_are_kept(convert: Conversions) -> None:
+def test_answers_are_kept_converted_again_and_lost_ones_keep_their_words(convert: Conversions) -> None:
     rows = "question,answer,source\nred?,Trouble.,handbook\n"
     assert convert.faults(rows)[0] == (
         ":2: 'Trouble.' of query 'q1' is not in any of the 4 documents (the corpus has no document 'handbook')."
     )
     assert convert.rows(rows, "--skip-lost") == only("q1", "red?", answers=["Trouble."])
-
-
-def test_answers_are_kept_when_labels_are_converted_again(convert: Conversions) -> None:
     convert.answer([GOLDEN])
     once = convert.target.read_text(encoding="utf-8")
     convert.answer(once)

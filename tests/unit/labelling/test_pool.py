@@ -84,7 +84,7 @@ def test_what_weighs_most_comes_first(tmp_path: Path, case: str) -> None:
     assert len(pool.unjudged) == unjudged
 
 
-def test_the_pairs_are_those_with_the_best_setting_or_with_the_baseline(tmp_path: Path) -> None:
+def test_pairs_of_the_best_or_the_baseline_and_passages_that_meet(tmp_path: Path) -> None:
     runs = {"good": {"q1": "r s", "q2": "r s"}, "bad": {"q1": "n x", "q2": "n m"}, "worse": {"q1": "n m", "q2": "x n"}}
     judged = {"r": 1, "s": 1, "n": 0, "m": 0}
     report = report_of(tmp_path, "precision@2", runs, q1=judged, q2=judged)
@@ -93,9 +93,6 @@ def test_the_pairs_are_those_with_the_best_setting_or_with_the_baseline(tmp_path
                       q2=judged)  # fmt: skip
     assert chosen(pool_of(alike, settings=["bad", "worse"])) == [("q1", "x")]
     assert chosen(pool_of(alike, baseline="worse")) == [("q2", "x"), ("q1", "x")]
-
-
-def test_passages_of_a_document_that_meet_are_shown_as_one() -> None:
     text = "".join(chr(ord("a") + number % 26) for number in range(100))
     rows = [
         {"doc": "d", "title": "D", "start": start, "end": end, "text": text[start:end]}
@@ -103,6 +100,8 @@ def test_passages_of_a_document_that_meet_are_shown_as_one() -> None:
     ]
     joined = found_texts._joined(rows)
     assert joined == [(0, 30, text[:30]), (50, 60, text[50:60])]
+    assert [PoolOptions().repeated(new) for new in (1, 4, 8, 20, 100)] == [1, 1, 2, 5, 25]
+    assert [PoolOptions(repeats=share).repeated(6) for share in (0.5, 3, 0)] == [6, 3, 0]
 
 
 def test_only_what_stands_among_the_first_of_any_setting_is_taken(tmp_path: Path) -> None:
@@ -119,11 +118,6 @@ def test_rankings_that_do_not_give_the_scores_are_refused(tmp_path: Path) -> Non
     edit_report(report.folder, "      0.5\n", "      0.25\n")
     with pytest.raises(ReportError, match=r"do not give its scores \(queries that differ: 1\)"):
         pool_of(load_report(report.folder))
-
-
-def test_one_in_five_is_one_of_five_items() -> None:
-    assert [PoolOptions().repeated(new) for new in (1, 4, 8, 20, 100)] == [1, 1, 2, 5, 25]
-    assert [PoolOptions(repeats=share).repeated(6) for share in (0.5, 3, 0)] == [6, 3, 0]
 
 
 # The command, on a run of the kitchen
@@ -166,15 +160,12 @@ def test_the_worklist_says_what_was_found_and_nothing_of_who_found_it(kitchen: P
     assert not {"dense", "bm25"} & set(Path("worklist.json").read_text(encoding="utf-8").split('"'))
 
 
-def test_judged_hits_are_mixed_in_and_all_others_are_unjudged(kitchen: Path, capsys: Capture) -> None:
+def test_judged_hits_are_mixed_in_and_the_seed_orders_the_items(kitchen: Path, capsys: Capture) -> None:
     judged = {(query["id"], one["doc"]) for query in QUERIES for one in query["relevant_docs"]}
     for repeat, count in (("2", 2), ("0", 0), ("0.5", None)):
         worklist = pooled(capsys, "--repeat", repeat, "--config", "experiment-report/config.yaml", "--force")
         known = sum((item.query, item.doc) in judged for item in worklist.items)
         assert known == (len(worklist.items) - known if count is None else count)
-
-
-def test_the_seed_orders_the_items_and_does_not_choose_the_unjudged(kitchen: Path, capsys: Capture) -> None:
     options = ("--config", "experiment-report/config.yaml", "--repeat", "0", "--force", "--budget", "6")
     first, again, other = (pooled(capsys, *options, "--seed", seed) for seed in ("1", "1", "2"))
     assert first == again
@@ -218,6 +209,14 @@ def test_without_a_config_the_file_of_the_labels_must_be_named(kitchen: Path, ca
     assert json.loads(Path("worklist.json").read_text())["labels"] == "mine.json"
 
 
+def test_other_documents_and_labels_of_other_queries_are_refused(kitchen: Path, capsys: Capture) -> None:
+    (kitchen / "experiment-report" / "documents" / "oven.txt").write_text("Another oven.")
+    said = refusal(capsys, "report", "--config", "experiment-report/config.yaml")
+    assert "are not those of run" in said
+    Path("other.json").write_text(json.dumps({"queries": [{"id": "x", "text": "?", "relevant_docs": []}]}))
+    assert refusal(capsys, "report", "--labels", "other.json").startswith(f"{kitchen / 'other.json'}: lacks ")
+
+
 def test_the_config_is_the_folder_s_own(kitchen: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     folder = kitchen / "experiment-report"
     shutil.move(kitchen / "report", folder / "report")
@@ -228,14 +227,6 @@ def test_the_config_is_the_folder_s_own(kitchen: Path, monkeypatch: pytest.Monke
     Path("worklist.json").unlink()
     config.write_text(f"{config.read_text()}\n# another text\n")
     assert "is of no config that is known here" in refusal(capsys, "report")
-
-
-def test_other_documents_and_labels_of_other_queries_are_refused(kitchen: Path, capsys: Capture) -> None:
-    (kitchen / "experiment-report" / "documents" / "oven.txt").write_text("Another oven.")
-    said = refusal(capsys, "report", "--config", "experiment-report/config.yaml")
-    assert "are not those of run" in said
-    Path("other.json").write_text(json.dumps({"queries": [{"id": "x", "text": "?", "relevant_docs": []}]}))
-    assert refusal(capsys, "report", "--labels", "other.json").startswith(f"{kitchen / 'other.json'}: lacks ")
 
 
 def test_where_all_is_judged_nothing_is_written(tmp_path: Path, capsys: Capture) -> None:
@@ -412,7 +403,7 @@ def test_all_texts_of_so_many_queries_are_asked_one_query_after_another(drawn_fr
         assert count == len(found)
 
 
-def test_every_query_is_drawn_about_as_often(drawn_from: Path) -> None:
+def test_every_query_is_drawn_about_as_often_and_no_budget_of_labels(drawn_from: Path, capsys: Capture) -> None:
     contest = input_of([load_report(drawn_from)], may_be_unlabelled=True)
     drawn: Counter[str] = Counter()
     for seed in range(40):
@@ -420,6 +411,8 @@ def test_every_query_is_drawn_about_as_often(drawn_from: Path) -> None:
         drawn.update({item.query for item in random_pool_of(contest, 2, options).worklist.items})
     assert len(drawn) == len(PLAIN)
     assert 3 <= min(drawn.values()) <= max(drawn.values()) <= 20
+    ended = draw(capsys, drawn_from, "--random-queries", "3", "--budget", "5")
+    assert (ended.code, "leave out --budget" in ended.err) == (2, True)
 
 
 def test_labels_say_that_a_query_was_drawn_and_it_is_not_drawn_again(drawn_from: Path, capsys: Capture) -> None:
@@ -438,8 +431,3 @@ def test_labels_say_that_a_query_was_drawn_and_it_is_not_drawn_again(drawn_from:
     assert not tagged & {item.query for item in read_worklist(drawn_from.parent / "people.json").items}
     refused = draw(capsys, drawn_from.parent / "again", "--random-queries", "6")
     assert "the report has 8, of which 3 were drawn before. Draw at most 5" in refused.err
-
-
-def test_a_budget_of_labels_is_refused(drawn_from: Path, capsys: Capture) -> None:
-    ended = draw(capsys, drawn_from, "--random-queries", "3", "--budget", "5")
-    assert (ended.code, "leave out --budget" in ended.err) == (2, True)

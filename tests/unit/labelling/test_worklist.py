@@ -46,7 +46,7 @@ def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory,
     assert read_worklist(folder / "worklist.json") == worklist
 
 
-def test_its_paths_are_relative_to_its_folder_so_that_both_can_be_moved_together(tmp_path: Path) -> None:
+def test_its_paths_are_relative_and_all_faults_are_told_at_once(tmp_path: Path) -> None:
     before, after = tmp_path / "before", tmp_path / "after"
     (before / "lists").mkdir(parents=True)
     paths = {"labels": str(before / "labels.json"), "config": str(before / "lists" / "config.yaml")}
@@ -55,6 +55,14 @@ def test_its_paths_are_relative_to_its_folder_so_that_both_can_be_moved_together
     before.rename(after)
     read = read_worklist(after / "lists" / "worklist.json")
     assert (read.labels, read.config) == (str(after / "labels.json"), str(after / "lists" / "config.yaml"))
+    file = tmp_path / "worklist.json"
+    broken = {**WRITTEN, "seed": "0", "items": [{**ITEM, "rank": 1}]}
+    file.write_text(json.dumps(broken, indent=0))
+    assert refusal(file).splitlines() == [
+        f"{file}:9:9: seed is '0'; it must be a whole number.",
+        f"{file}:19:9: unknown key 'rank' in items[0]. Allowed here: query, question, doc, title, start, end, text, "
+        "draft.",
+    ]
 
 
 def test_a_file_that_is_there_is_kept_unless_it_is_to_be_replaced(tmp_path: Path) -> None:
@@ -90,17 +98,6 @@ def test_what_is_no_worklist_is_refused(tmp_path: Path, text: str, message: str)
     file = tmp_path / "worklist.json"
     file.write_text(text)
     assert refusal(file) == f"{file}{message}"
-
-
-def test_all_faults_are_told_at_once_each_with_its_line(tmp_path: Path) -> None:
-    file = tmp_path / "worklist.json"
-    broken = {**WRITTEN, "seed": "0", "items": [{**ITEM, "rank": 1}]}
-    file.write_text(json.dumps(broken, indent=0))
-    assert refusal(file).splitlines() == [
-        f"{file}:9:9: seed is '0'; it must be a whole number.",
-        f"{file}:19:9: unknown key 'rank' in items[0]. Allowed here: query, question, doc, title, start, end, text, "
-        "draft.",
-    ]
 
 
 @pytest.mark.parametrize(

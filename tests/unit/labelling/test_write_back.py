@@ -2,6 +2,7 @@
 
 import json
 import stat
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from label_texts import label_texts
 from ragtrial.config import load_config
 from ragtrial.dataset.labels import load_prompt_queries, prompt_queries
-from ragtrial.errors import InputError, LabelsError
+from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling.edits import AnswerSheet, beside, judged
 from ragtrial.labelling.label_files import (
     Change,
@@ -28,7 +29,7 @@ from ragtrial.labelling.label_files import (
     write_back,
 )
 from ragtrial.progress import Silent
-from ragtrial.records import FoundText, Judgment
+from ragtrial.records import FoundText, Judgment, PromptQueries
 from small_experiment import small_experiment
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -162,19 +163,21 @@ def test_a_label_keeps_its_group_unless_another_is_named(file: Path) -> None:
     assert row(file, "7")["relevant_docs"][1] == {"doc": "old.md", "group": "x", "relevance": 2}
 
 
-def test_what_changes_nothing_writes_nothing(file: Path) -> None:
-    before = file.stat().st_mtime_ns
+def test_what_changes_nothing_writes_nothing_and_other_edits_are_kept(file: Path) -> None:
+    time = file.stat().st_mtime_ns
     written(file, Grade("7", "returns.md", 3, quote="within 30 days"))
-    assert file.stat().st_mtime_ns == before
+    assert file.stat().st_mtime_ns == time
     assert not history_file(file).exists()
-
-
-def test_an_edit_of_another_query_is_kept(file: Path) -> None:
     base = LabelsText.read(file)
     file.write_text(LABELS.replace('"Who pays?"', '"Who pays for it?"'), encoding="utf-8")
     changed = written(file, Grade("7", "old.md", 2), base=base)
     assert '"Who pays for it?"' in changed
     assert {"doc": "old.md", "relevance": 2} in json.loads(changed)["queries"][0]["relevant_docs"]
+    file.write_text(LABELS.replace('"text": "Who pays?", ', ""), encoding="utf-8")
+    before = file.read_bytes()
+    with pytest.raises(LabelsError, match=r"prompt_queries\.json:10:5: .*text"):
+        written(file, Grade("7", "x.md", 1))
+    assert file.read_bytes() == before
 
 
 CONFLICTS: dict[str, tuple[str, Change]] = {
@@ -201,6 +204,7 @@ def test_a_query_that_somebody_else_edited_meanwhile_is_a_conflict_and_kept(file
     [
         ([Grade("7", "x.md", 2_000_000)], "relevance"),
         ([Grade("7", " ", 1)], "is empty"),
+        ([Grade("7", "gone.md", 1)], "is no document"),
         ([Grade("7", "x.md", 1, start=3)], "start and end belong together"),
         ([Grade("nobody", "x.md", 1)], "there is no query 'nobody'."),
         ([NewQuery("7", "Again?")], "query '7' is there already."),
@@ -208,18 +212,14 @@ def test_a_query_that_somebody_else_edited_meanwhile_is_a_conflict_and_kept(file
     ],
 )
 def test_labels_that_would_be_invalid_are_refused_unwritten(file: Path, changes: list[Change], told: str) -> None:
+    def check(labels: PromptQueries) -> None:
+        if "gone.md" in str(asdict(labels)):
+            raise LabelsError(Fault("gone.md", message="is no document."))
+
     with pytest.raises(LabelsError, match=told):
-        written(file, *changes)
+        write_back(LabelsText.read(file), changes, "ada", NOON, check)
     assert file.read_text(encoding="utf-8") == LABELS
     assert [path.name for path in file.parent.iterdir()] == ["prompt_queries.json"]
-
-
-def test_a_file_that_is_wrong_already_is_told_as_it_is_and_left(file: Path) -> None:
-    file.write_text(LABELS.replace('"text": "Who pays?", ', ""), encoding="utf-8")
-    before = file.read_bytes()
-    with pytest.raises(LabelsError, match=r"prompt_queries\.json:10:5: .*text"):
-        written(file, Grade("7", "x.md", 1))
-    assert file.read_bytes() == before
 
 
 def test_a_link_to_the_labels_stays_one_and_the_file_keeps_its_permissions(file: Path, tmp_path: Path) -> None:

@@ -115,15 +115,12 @@ def report(clustered: Experiment) -> Report:
     return run_experiment(clustered.config())
 
 
-def test_rankings_of_a_poor_index_that_miss_documents_are_counted(report: Report) -> None:
+def test_a_poor_index_is_warned_of_and_its_losses_are_counted(report: Report) -> None:
     poor, good = report.setting("poor").audit, report.setting("good").audit
     assert poor is not None
     assert good is not None
     assert (poor.queries, poor.repeats) == (40, False)
     assert poor.queries_that_differ > good.queries_that_differ == 0
-
-
-def test_what_is_lost_is_the_score_of_exact_search_less_that_of_the_index(report: Report) -> None:
     exact = report.setting("exact").scores
     for name in ("poor", "good"):
         setting = report.setting(name)
@@ -135,9 +132,6 @@ def test_what_is_lost_is_the_score_of_exact_search_less_that_of_the_index(report
             if lost is not None and mean is not None and of_exact is not None:
                 assert lost == pytest.approx(of_exact - mean, abs=1e-12)
     assert report.setting("exact").audit is None
-
-
-def test_a_poor_index_is_warned_about_and_a_good_one_is_not(report: Report) -> None:
     losses = [warning.message for warning in report.warnings if warning.code == "index-loss"]
     assert len(losses) == 1
     assert losses[0].startswith("poor: the index moves ndcg@10 by -0.")

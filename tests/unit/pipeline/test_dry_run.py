@@ -260,7 +260,7 @@ def part(name: str, costs: CostsPart | None, latency: LatencyPart | None, contex
     )  # fmt: skip
 
 
-def test_the_table_of_costs_has_what_is_known_and_dashes() -> None:
+def test_the_table_of_costs_has_dashes_and_bytes_where_they_differ() -> None:
     latency = LatencyPart(p50=0.0012, p95=0.02, p99=None, n=9, machine="", date="")
     context = [ContextPart(k=1, characters=90, tokens=20), ContextPart(k=3, characters=9000, tokens=2000)]
     one = part("a", CostsPart(embedding_seconds=3.25, indexing_seconds=0.0, index_bytes=2_500_000), latency, context)
@@ -272,8 +272,6 @@ def test_the_table_of_costs_has_what_is_known_and_dashes() -> None:
     ]
     assert cost_table([two]).cells == []
 
-
-def test_bytes_per_vector_are_a_column_where_they_differ() -> None:
     def costs(size: int | None) -> SettingPart:
         made = CostsPart(embedding_seconds=None, indexing_seconds=None, index_bytes=None, vector_bytes=size)
         return part("a", made, None, [])

@@ -16,9 +16,6 @@ def test_a_report_names_the_packages_of_its_parts_and_no_others(tmp_path: Path) 
     report = run_experiment(write_experiment(tmp_path, retrievers=retrievers).config())
     wanted = ("bm25s", "faiss-cpu", "numpy", "pystemmer", "ragtrial")
     assert report.environment["packages"] == {name: version(name) for name in wanted}
-
-
-def test_the_parts_of_a_refiner_are_among_them_though_they_are_no_settings(tmp_path: Path) -> None:
     retrievers = {
         "near": {"kind": "dense", "top_k": 3, "store": {"kind": "chroma"}, "score": False},
         "again": {"kind": "mmr", "inputs": "near", "top_k": 3},

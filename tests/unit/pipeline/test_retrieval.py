@@ -68,7 +68,7 @@ def documents_of(found: Ranked) -> list[list[int]]:
     return rows_of(found.rankings.codes)
 
 
-def test_a_query_is_asked_for_twice_as_many_chunks_until_it_has_enough_documents() -> None:
+def test_more_chunks_are_asked_for_until_they_are_enough_or_all() -> None:
     #         chunk: 0  1  2  3  4  5  6  7  8  9
     owners = [0, 0, 0, 0, 0, 0, 0, 1, 2, 3]
     searcher = Searcher({"far": list(range(10)), "near": [9, 8, 7, *range(7)]}, owners)
@@ -79,9 +79,6 @@ def test_a_query_is_asked_for_twice_as_many_chunks_until_it_has_enough_documents
     np.testing.assert_array_equal(found.rankings.scores, np.array([[1, 1 / 8], [1, 1 / 2]]))
     assert found.read.tolist() == [8, 2]
     assert found.dropped.tolist() == [6, 0]
-
-
-def test_asking_ends_where_fewer_chunks_come_than_were_asked_for() -> None:
     searcher = Searcher({"all": [4, 0, 1, 3, 2]}, [0, 0, 0, 1, 1, 2])  # a chunk that the searcher never finds
     found = asked(searcher, ["all"], 3)
     assert [depth for _, depth in searcher.asked] == [3, 6]

@@ -63,11 +63,6 @@ def report(config: Path, capsys: Capture) -> dict[str, Any]:
     return dict(json.loads(Path(outcome.json["report"]).read_text()))
 
 
-def test_text_without_a_label_and_labels_with_quotes_are_no_warning(report: dict[str, Any]) -> None:
-    """Few passages of each question are labelled, as is usual; the whole setting has too few documents."""
-    assert {warning["code"] for warning in report["warnings"]} <= {"short"}
-
-
 def setting(report: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(next(one for one in report["settings"] if one["name"] == name))
 
@@ -78,7 +73,7 @@ def found(report: dict[str, Any], name: str) -> list[list[ReportHit]]:
     return list(hits_of(load_report(folder), name).values())
 
 
-def test_chunks_are_ranked_and_not_collapsed(report: dict[str, Any]) -> None:
+def test_chunks_are_ranked_and_contexts_measured_at_every_cutoff(report: dict[str, Any]) -> None:
     """Each document of 53 or 52 characters is cut at 24 and 48."""
     words, whole = setting(report, "words"), setting(report, "whole")
     assert words["counts"]["chunks"] == 6
@@ -88,6 +83,15 @@ def test_chunks_are_ranked_and_not_collapsed(report: dict[str, Any]) -> None:
     first = found(report, "words")[0]
     assert len({(hit.doc, hit.start, hit.end) for hit in first}) == 4
     assert (first[0].doc, first[0].start, first[0].end, first[0].grade) == ("hours.txt", 24, 48, 2)
+    whole = setting(report, "whole")
+    assert whole["context"] == [
+        {"k": 1, "characters": pytest.approx((53 + 52 + 52) / 3), "tokens": None},
+        {"k": 2, "characters": 105, "tokens": None},
+        {"k": 4, "characters": 105, "tokens": None},
+    ]
+    assert whole["budget"] is None
+    # Few passages of each question are labelled, as is usual; the whole setting has too few documents.
+    assert {warning["code"] for warning in report["warnings"]} <= {"short"}
 
 
 @pytest.mark.parametrize(
@@ -108,16 +112,6 @@ def test_each_label_has_the_rank_that_finds_it_and_the_ranks_that_cover_more_of_
     assert cake["found"] == next(rank for rank, share in steps if share >= 0.5)
 
 
-def test_contexts_are_measured_at_every_cutoff(report: dict[str, Any]) -> None:
-    whole = setting(report, "whole")
-    assert whole["context"] == [
-        {"k": 1, "characters": pytest.approx((53 + 52 + 52) / 3), "tokens": None},
-        {"k": 2, "characters": 105, "tokens": None},
-        {"k": 4, "characters": 105, "tokens": None},
-    ]
-    assert whole["budget"] is None
-
-
 def test_a_label_without_a_quote_speaks_of_the_whole_document_and_that_is_said(config: Path, capsys: Capture) -> None:
     labels = {"queries": [{"id": "q", "text": "shop", "relevant_docs": [{"doc": "hours.txt"}]}]}
     (config.parent / "prompt_queries.json").write_text(json.dumps(labels))
@@ -136,16 +130,13 @@ def results_of(evaluator: RetrievalEvaluator) -> Iterator[tuple[ExperimentResult
         yield given, {name: mean.mean for name, mean in given.evaluations.items()}
 
 
-def test_results_that_are_handed_in_score_as_those_of_a_run(config: Path, report: dict[str, Any]) -> None:
+def test_results_handed_in_score_as_those_of_a_run_each_chunk_once(config: Path, report: dict[str, Any]) -> None:
     evaluator = RetrievalEvaluator(load_config(config))
     for given, means in results_of(evaluator):
         reported = {name: one["mean"] for name, one in setting(report, given.name)["scores"].items()}
         assert reported.pop("span_precision_ceiling") is not None
         assert means.pop("span_precision_ceiling") is None  # of given results not all chunks are known
         assert means == pytest.approx(reported)
-
-
-def test_a_chunk_that_is_handed_in_twice_counts_once(config: Path) -> None:
     hit = Hit("hours.txt", 1.0, None, 24, 48)
     given = ExperimentResults("mine", (QueryResult("q1", (hit, hit, Hit("unknown.txt", 0.5, None, 0, 9))),))
     (scored,) = RetrievalEvaluator(load_config(config)).run([given])
@@ -226,9 +217,6 @@ def test_a_budget_that_rankings_do_not_fill_is_said(budgeted: Callable[..., Outc
         f"at equal context, raise its top_k to about {top_k:,}."
         for name, (queries, top_k) in wanted.items()
     ]
-
-
-def test_rankings_that_end_because_nothing_more_is_found_are_not_told(budgeted: Callable[..., Outcome]) -> None:
     deep = budgeted(10_000, "--set", "retrievers.words.top_k=50", "--set", "retrievers.whole.top_k=50")
     report = json.loads(Path(deep.json["report"]).read_text())
     assert [one["budget"]["queries_not_full"] for one in report["settings"]] == [0, 0]

@@ -319,7 +319,7 @@ def test_long_texts_are_counted_without_embedding_any(experiment: Experiment, mi
 # How long it takes.
 
 
-def test_latency_asks_the_model_for_each_query_alone_and_after_warming_up(experiment: Experiment) -> None:
+def test_latency_is_measured_for_each_query_alone_once(experiment: Experiment) -> None:
     rankings(experiment, QUESTIONS, "retrievers.dense.top_k=2")
     before = len(experiment.embedded())
     latency = rankings(experiment, QUESTIONS, latency=True).latency
@@ -329,9 +329,6 @@ def test_latency_asks_the_model_for_each_query_alone_and_after_warming_up(experi
     assert 0 < latency.p50 <= latency.p95
     assert sorted(asked[3:]) == sorted(QUESTIONS)
     assert asked[:3] == asked[3:6]
-
-
-def test_latency_is_measured_once_for_the_same_questions(experiment: Experiment) -> None:
     measured = [rankings(experiment, QUESTIONS[:count], latency=True).latency for count in (2, 2, 3)]
     assert measured[0] == measured[1]
     assert [one.n for one in measured if one] == [2, 2, 3]

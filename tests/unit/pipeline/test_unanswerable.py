@@ -56,7 +56,27 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return run_experiment(load_config(written(tmp_path_factory.mktemp("many"), 40, 30)))
 
 
-def test_the_separation_is_the_area_of_the_scores_of_first_hits(report: Report) -> None:
+def test_differences_are_from_the_best_and_the_same_scored_again(report: Report) -> None:
+    parts = {setting.name: setting.separation for setting in report.settings if setting.separation}
+    (top,) = {part.against for part in parts.values()} - {None}
+    assert top == max(parts, key=lambda name: report.setting(name).scores[report.primary_metric].mean or 0)
+    for name, part in parts.items():
+        if name == top:
+            assert (part.against, part.difference, part.ci) == (None, None, None)
+        else:
+            assert part.difference == pytest.approx(part.area - parts[top].area)
+            assert part.ci is not None
+            assert part.ci[0] <= part.area - parts[top].area <= part.ci[1]
+    again = rescore(report, metrics="precision@2")
+    assert [setting.separation for setting in again.settings] == [setting.separation for setting in report.settings]
+    again = rescore(report, overrides=["evaluators.unanswerable_share=0.02"])
+    rare, usual = again.setting("words").separation, report.setting("words").separation
+    assert rare is not None
+    assert usual is not None
+    assert rare.share == 0.02
+    assert rare.threshold <= usual.threshold
+    assert rare.false_refusals < usual.false_refusals
+    assert rare.coverage == pytest.approx(0.98 * (1 - rare.false_refusals) + 0.02 * rare.false_answers)
     for name in ("words", "short", "scores"):
         rows = report.rankings(name, [query.id for query in report.queries])
         first = [row["scores"][0] if row["scores"] else -1e9 for row in rows]
@@ -68,39 +88,10 @@ def test_the_separation_is_the_area_of_the_scores_of_first_hits(report: Report) 
         assert separation.share == pytest.approx(3 / 7)
 
 
-def test_differences_are_those_from_the_best_setting(report: Report) -> None:
-    parts = {setting.name: setting.separation for setting in report.settings if setting.separation}
-    (top,) = {part.against for part in parts.values()} - {None}
-    assert top == max(parts, key=lambda name: report.setting(name).scores[report.primary_metric].mean or 0)
-    for name, part in parts.items():
-        if name == top:
-            assert (part.against, part.difference, part.ci) == (None, None, None)
-        else:
-            assert part.difference == pytest.approx(part.area - parts[top].area)
-            assert part.ci is not None
-            assert part.ci[0] <= part.area - parts[top].area <= part.ci[1]
-
-
 @pytest.mark.parametrize("name", ["ranks", "scaled", "fused"])
 def test_scores_of_ranks_and_scores_of_one_question_alone_have_none(report: Report, name: str) -> None:
     assert report.setting(name).separation is None
     assert not report.setting(name).comparable
-
-
-def test_it_is_the_same_when_scored_again(report: Report) -> None:
-    again = rescore(report, metrics="precision@2")
-    assert [setting.separation for setting in again.settings] == [setting.separation for setting in report.settings]
-
-
-def test_a_share_in_use_moves_the_threshold(report: Report) -> None:
-    again = rescore(report, overrides=["evaluators.unanswerable_share=0.02"])
-    rare, usual = again.setting("words").separation, report.setting("words").separation
-    assert rare is not None
-    assert usual is not None
-    assert rare.share == 0.02
-    assert rare.threshold <= usual.threshold
-    assert rare.false_refusals < usual.false_refusals
-    assert rare.coverage == pytest.approx(0.98 * (1 - rare.false_refusals) + 0.02 * rare.false_answers)
 
 
 def test_where_it_is_shown(report: Report, capsys: Capture, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_report_is_one_line_and_no_frame_without_pandas(report: Report, monkey
 
 
 @pytest.mark.slow
-def test_a_report_is_a_frame_with_a_row_per_setting_or_per_setting_and_query(report: Report) -> None:
+def test_a_report_and_a_comparison_are_frames(report: Report) -> None:
     frame = report.to_frame()
     assert list(frame["setting"]) == [setting.name for setting in report.ranked_settings()]
     assert list(frame.columns) == ["setting", *report.metrics]
@@ -43,10 +43,6 @@ def test_a_report_is_a_frame_with_a_row_per_setting_or_per_setting_and_query(rep
         (setting.name, query) for setting in report.ranked_settings() for query in ("q1", "q2")
     ]
     assert list(queries.columns) == ["setting", "query", *report.metrics]
-
-
-@pytest.mark.slow
-def test_a_comparison_is_a_frame_with_a_row_per_comparison_and_metric(report: Report) -> None:
     comparison = compare(report, baseline="bm25")
     frame = comparison.to_frame()
     assert len(frame) == len(comparison.comparisons)

@@ -66,7 +66,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return Written(experiment, run_experiment(experiment.config()).folder)
 
 
-def test_a_report_is_a_folder_named_after_experiment_and_run(written: Written) -> None:
+def test_a_report_is_a_folder_read_as_written_with_every_hit(written: Written) -> None:
     assert written.folder == written.experiment.folder / "results" / "kitchen" / written.report["run_id"]
     files = {path.relative_to(written.folder).as_posix() for path in written.folder.rglob("*") if path.is_file()}
     assert files == {
@@ -78,9 +78,6 @@ def test_a_report_is_a_folder_named_after_experiment_and_run(written: Written) -
         "rankings/graph.jsonl.gz",
     }
     assert (written.folder / "config.yaml").read_bytes() == written.experiment.file.read_bytes()
-
-
-def test_a_report_is_read_as_written_unrounded_and_fits_the_schema(written: Written) -> None:
     schema = report_schema()
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema).validate(written.report)
@@ -89,6 +86,13 @@ def test_a_report_is_read_as_written_unrounded_and_fits_the_schema(written: Writ
     values = [value for one in written.settings() for value in one["per_query"]["evaluations"]["precision@3"]]
     assert {value for value in values if value is not None} <= {0.0, 1 / 3, 2 / 3, 1.0}
     assert "0.3333333333333333" in (written.folder / "report.json").read_text(encoding="utf-8")
+    for setting in written.settings():
+        rows = written.rankings(setting["name"])
+        assert list(rows) == [query["id"] for query in QUERIES]
+        top_k = setting["parameters"]["retriever"]["top_k"]
+        for row in rows.values():
+            assert len(set(row["docs"])) == len(row["docs"]) == min(top_k, len(RECIPES))
+        assert sum(len(row["docs"]) for row in rows.values()) == setting["counts"]["documents_kept"]
 
 
 @pytest.mark.parametrize("column", ["short", "skipped", "collapsed", "passages", "evaluations"])
@@ -100,16 +104,6 @@ def test_a_report_that_lacks_a_query_of_a_setting_is_refused(column: str, writte
     (tmp_path / "report.json").write_text(json.dumps(report), encoding="utf-8")
     with pytest.raises(ReportError, match=r"per_query of \w+ must have 4 rows, one per query"):
         load_report(tmp_path)
-
-
-def test_the_rankings_file_has_every_hit_of_every_query(written: Written) -> None:
-    for setting in written.settings():
-        rows = written.rankings(setting["name"])
-        assert list(rows) == [query["id"] for query in QUERIES]
-        top_k = setting["parameters"]["retriever"]["top_k"]
-        for row in rows.values():
-            assert len(set(row["docs"])) == len(row["docs"]) == min(top_k, len(RECIPES))
-        assert sum(len(row["docs"]) for row in rows.values()) == setting["counts"]["documents_kept"]
 
 
 def test_the_texts_file_has_every_chunk_that_was_found_once_with_its_text(written: Written) -> None:
@@ -167,16 +161,13 @@ def report(written: Written) -> Report:
     return load_report(written.folder)
 
 
-def test_a_failure_while_writing_leaves_the_report_before_it_the_latest(report: Report, tmp_path: Path) -> None:
+def test_a_failed_write_or_folder_is_an_error_and_the_report_before_stays(report: Report, tmp_path: Path) -> None:
     folder = write_report(report, tmp_path, {"small": [{"query": "rye"}]}, [], "experiment: kitchen\n").folder
     later = report.model_copy(update={"run_id": "20990101T000000Z-000000"})
     with pytest.raises(ValueError, match="Unable to serialize unknown type"):
         write_report(later, tmp_path, {"small": [{"score": object()}]}, [], "")
     assert sorted(path.name for path in folder.parent.iterdir()) == sorted([folder.name, "latest"])
     assert (folder.parent / "latest").read_text() == f"{folder.name}\n"
-
-
-def test_a_folder_that_cannot_be_written_is_an_error_that_says_what_to_do(report: Report, tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file, not a folder")
     with pytest.raises(RunError) as caught:
         write_report(report, tmp_path / "results", {}, [], "")
@@ -189,13 +180,18 @@ def test_a_folder_that_cannot_be_written_is_an_error_that_says_what_to_do(report
 NEXT = "Update ragtrial, or make it again with the command that wrote it."
 
 
-def test_a_report_of_a_newer_version_is_refused(written: Written, tmp_path: Path) -> None:
+def test_newer_reports_and_links_out_of_the_folder_are_not_read(written: Written, tmp_path: Path) -> None:
     newer = {**written.report, "schema_version": 3, "something": "new"}
     (tmp_path / "report.json").write_text(json.dumps(newer, indent=1), encoding="utf-8")
     with pytest.raises(ReportError) as caught:
         load_report(tmp_path)
     message = "is damaged, or of another version: schema_version: Input should be 2."
     assert str(caught.value) == f"{tmp_path / 'report.json'}: {message} {NEXT}"
+    folder = shutil.copytree(written.folder, tmp_path / "copy")
+    (folder / "texts.jsonl.gz").unlink()
+    (folder / "texts.jsonl.gz").symlink_to(written.folder / "texts.jsonl.gz")
+    with pytest.raises(ReportError, match=r"outside of its folder; it is not read\.$"):
+        load_report(folder).texts(["any"])
 
 
 SECRET = "tell-no-one-c0ffee"
@@ -242,11 +238,3 @@ def test_a_secret_of_the_environment_is_nowhere_in_the_report(tmp_path: Path, mo
 def test_a_name_that_leads_out_of_the_folder_is_not_read(report: Report, name: str) -> None:
     with pytest.raises(ReportError, match=r"outside of its folder; it is not read\.$"):
         report.ranking_file(name)
-
-
-def test_a_link_that_leads_out_of_the_folder_is_not_read(written: Written, tmp_path: Path) -> None:
-    folder = shutil.copytree(written.folder, tmp_path / "copy")
-    (folder / "texts.jsonl.gz").unlink()
-    (folder / "texts.jsonl.gz").symlink_to(written.folder / "texts.jsonl.gz")
-    with pytest.raises(ReportError, match=r"outside of its folder; it is not read\.$"):
-        load_report(folder).texts(["any"])

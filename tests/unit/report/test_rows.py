@@ -38,7 +38,7 @@ def test_rows_of_any_json_come_back(rows: list[dict[str, object]], tmp_path_fact
     assert list(read_rows(made)) == list(read_numbered(made, range(len(rows)))) == rows
 
 
-def test_only_the_members_of_the_wanted_rows_are_read(path: Path, tmp_path: Path) -> None:
+def test_only_wanted_rows_are_read_and_one_that_is_not_there_is_damage(path: Path, tmp_path: Path) -> None:
     """Damage in the first member is met by whoever reads it, and by nobody else."""
     damaged = bytearray(path.read_bytes())
     damaged[40] ^= 0xFF
@@ -49,6 +49,10 @@ def test_only_the_members_of_the_wanted_rows_are_read(path: Path, tmp_path: Path
         list(read_numbered(tmp_path / "damaged.jsonl.gz", [0]))
     with pytest.raises(ReportError, match=r"damaged\.jsonl\.gz: cannot be read"):
         list(read_rows(tmp_path / "damaged.jsonl.gz"))
+    with pytest.raises(ReportError, match="cannot be read"):
+        list(read_numbered(path, [len(ROWS)]))
+    with pytest.raises(ReportError, match="cannot be read"):
+        list(read_numbered(path, [10 * len(ROWS)]))
 
 
 @pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b"{}\n", mtime=0)])
@@ -57,13 +61,6 @@ def test_a_file_that_was_not_written_by_ragtrial_is_refused_by_name(content: byt
     path.write_bytes(content)
     with pytest.raises(ReportError, match=r"rows\.jsonl\.gz: cannot be read"):
         list(read_numbered(path, [0]))
-
-
-def test_a_row_that_is_not_there_is_damage(path: Path) -> None:
-    with pytest.raises(ReportError, match="cannot be read"):
-        list(read_numbered(path, [len(ROWS)]))
-    with pytest.raises(ReportError, match="cannot be read"):
-        list(read_numbered(path, [10 * len(ROWS)]))
 
 
 BEYOND: dict[str, tuple[Callable[[], bytes], int | None, str]] = {

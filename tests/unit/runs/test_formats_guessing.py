@@ -71,9 +71,19 @@ def test_a_form_is_known_by_its_lines(
     assert guess(tmp_path / name, kind) == form
 
 
-def test_every_form_is_known_by_some_file() -> None:
+def test_every_form_is_known_and_one_that_is_said_is_not_guessed(tmp_path: Path) -> None:
     for kind, forms in FORMS_OF.items():
         assert {form for own, _, _, form in KNOWN if own == kind} | {"report"} == set(forms)
+    write_files(tmp_path, {"a.txt": "q1 d1 1\n"})
+    with pytest.raises(RunFileError) as caught:
+        read_runs(tmp_path / "a.txt", form="json")
+    assert told(caught, tmp_path) == ["a.txt:1:1: is not JSON: Expecting value."]
+    with pytest.raises(RunFileError) as wrong:
+        read_runs(tmp_path / "a.txt", form="labels")
+    assert str(wrong.value) == (
+        "'labels' is not a form of a run; it may be: trec, msmarco, csv, json, jsonl, parquet, report, rankings, "
+        "results, spans, mteb."
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,16 +186,3 @@ def test_a_report_is_known_by_its_folder_its_file_or_an_id(root: Path, tmp_path:
     assert guess(tmp_path / "quickstart" / "latest", "run") == "report"
     with pytest.raises(ReportError):
         read_runs("latest", directory=tmp_path / "elsewhere")
-
-
-def test_a_form_that_is_said_is_not_guessed(tmp_path: Path) -> None:
-    write_files(tmp_path, {"a.txt": "q1 d1 1\n"})
-    with pytest.raises(RunFileError) as caught:
-        read_runs(tmp_path / "a.txt", form="json")
-    assert told(caught, tmp_path) == ["a.txt:1:1: is not JSON: Expecting value."]
-    with pytest.raises(RunFileError) as wrong:
-        read_runs(tmp_path / "a.txt", form="labels")
-    assert str(wrong.value) == (
-        "'labels' is not a form of a run; it may be: trec, msmarco, csv, json, jsonl, parquet, report, rankings, "
-        "results, spans, mteb."
-    )

@@ -53,11 +53,8 @@ def test_a_list_is_a_ranking_with_its_duplicates_left_in(lists: dict[str, list[s
     assert {query: [document for document, _ in row] for query, row in run_rows(run).items()} == lists
 
 
-def test_a_list_of_qrels_has_grade_1_throughout() -> None:
+def test_ids_and_numbers_may_be_of_any_type_and_lists_have_grade_1() -> None:
     assert qrels_rows(read_qrels({"q": ["b", "a"], "none": []})) == {"q": {"b": 1, "a": 1}, "none": {}}
-
-
-def test_ids_and_numbers_may_be_of_any_type_that_spells_them() -> None:
     run: dict[Any, dict[Any, Any]] = {
         1: {2: np.float32(0.5), np.int64(3): np.float64(0.25)},
         "x": {4.0: Fraction(1, 2), "5": 2**60},
@@ -128,7 +125,7 @@ QRELS_FAULTS = [
 ]  # fmt: skip
 
 
-def test_faults_of_dicts_have_the_ids_and_twenty_are_told() -> None:
+def test_faults_of_dicts_and_pairs_judged_twice_are_told(tmp_path: Path) -> None:
     with pytest.raises(RunFileError) as caught:
         read_runs({1: {"d": 0.5}, "1": {}, None: {}, 1.5: {}, "q": {float("nan"): 1, "2": float("nan")}})
     assert sorted(str(caught.value).splitlines()) == [
@@ -143,6 +140,16 @@ def test_faults_of_dicts_have_the_ids_and_twenty_are_told() -> None:
     lines = str(many.value).splitlines()
     assert lines[19] == "the given dict: query 'q19', document 'd': the score 'x' is no number, or none of 64 bits."
     assert lines[20:] == ["the given dict: and 1,480 more like these."]
+    row = {"qid": "q", "docid": "d", "rel": 1}
+    path = write_rows(tmp_path / "a.jsonl", [row, {**row, "docid": "e"}, {**row, "rel": 0}, {**row, "rel": 1.5}, row])
+    with pytest.raises(LabelsError) as caught:
+        read_qrels(path)
+    twice = "judges document 'd' for query 'q', as line 1 does; give each pair one grade."
+    assert told(caught, tmp_path) == [
+        f"a.jsonl:3: {twice}",
+        "a.jsonl:4: the grade 1.5 must be a whole number, such as 1.",
+        f"a.jsonl:4: {twice}",
+    ]
 
 
 JSONL_FAULTS = [
@@ -173,16 +180,3 @@ def test_every_fault_is_told_with_its_place(tmp_path: Path, name: str, content: 
     with pytest.raises((RunFileError, LabelsError)) as caught:
         read(tmp_path / name, form="jsonl" if name == "a.jsonl" else "json")
     assert told(caught, tmp_path) == [message.replace("a.json:", f"{name}:") for message in messages]
-
-
-def test_pairs_that_jsonl_judges_twice_are_told_with_both_lines(tmp_path: Path) -> None:
-    row = {"qid": "q", "docid": "d", "rel": 1}
-    path = write_rows(tmp_path / "a.jsonl", [row, {**row, "docid": "e"}, {**row, "rel": 0}, {**row, "rel": 1.5}, row])
-    with pytest.raises(LabelsError) as caught:
-        read_qrels(path)
-    twice = "judges document 'd' for query 'q', as line 1 does; give each pair one grade."
-    assert told(caught, tmp_path) == [
-        f"a.jsonl:3: {twice}",
-        "a.jsonl:4: the grade 1.5 must be a whole number, such as 1.",
-        f"a.jsonl:4: {twice}",
-    ]

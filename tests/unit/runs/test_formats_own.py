@@ -162,30 +162,24 @@ LABELS = {
 }  # fmt: skip
 
 
-def test_labels_are_qrels_the_highest_of_several_grades_counts_and_their_order_is_kept(tmp_path: Path) -> None:
+def test_labels_are_qrels_by_the_highest_grade_and_their_faults_those_of_labels(tmp_path: Path) -> None:
     write_files(tmp_path, {"prompt_queries.json": json.dumps(LABELS)})
     for source in (tmp_path / "prompt_queries.json", load_prompt_queries(tmp_path / "prompt_queries.json")):
         qrels = read_qrels(source)
         assert qrels_rows(qrels) == {"7": {"b": 3, "a": 0}, "none": {}}
         assert qrels.judgments.ordered.tolist() == [True, False]
     assert read_qrels(qrels) is qrels
-
-
-def test_passages_that_differ_in_line_ends_and_unicode_form_alone_are_one_document() -> None:
-    labels = PromptQueries((Query("q", "x", (Judgment("caf\u00e9\n", 1), Judgment("cafe\u0301\r\n", 2))),))
-    assert qrels_rows(read_qrels(labels)) == {"q": {"caf\u00e9\n": 2}}
-
-
-def test_faults_of_labels_are_those_of_labels(tmp_path: Path) -> None:
     write_files(tmp_path, {"prompt_queries.json": '{"queries": []}'})
     assert faults_of(LabelsError, tmp_path / "prompt_queries.json") == [
         "prompt_queries.json:1:13: there is no query; an experiment needs at least one."
     ]
     with pytest.raises(LabelsError, match=r"^standard input: labels can only be read from a file: name it\.$"):
         read_qrels("-", form="labels")
+    labels = PromptQueries((Query("q", "x", (Judgment("caf\u00e9\n", 1), Judgment("cafe\u0301\r\n", 2))),))
+    assert qrels_rows(read_qrels(labels)) == {"q": {"caf\u00e9\n": 2}}
 
 
-def test_each_setting_of_a_report_is_a_run_in_the_reports_order(root: Path, tmp_path: Path) -> None:
+def test_settings_of_a_report_are_runs_in_its_order_and_it_has_qrels(root: Path, tmp_path: Path) -> None:
     sample = root / "results" / "sample"
     report = load_report(sample)
     runs = read_runs(sample)
@@ -199,6 +193,10 @@ def test_each_setting_of_a_report_is_a_run_in_the_reports_order(root: Path, tmp_
     by_id = read_runs(report.run_id[:18], directory=tmp_path, name="mine")
     assert [run_rows(run) for run in by_id] == [run_rows(run) for run in runs]
     assert by_id[0].name == ("mine" if len(runs) == 1 else f"mine:{runs[0].name}")
+    qrels = read_qrels(root / "results" / "sample")
+    labels = read_qrels(root / "prompt_queries.json")
+    assert qrels_rows(qrels) == qrels_rows(labels)
+    assert qrels.judgments.ordered.tolist() == labels.judgments.ordered.tolist()
 
 
 def test_a_name_stands_before_those_of_several_settings(root: Path, tmp_path: Path) -> None:
@@ -215,13 +213,6 @@ def test_a_name_stands_before_those_of_several_settings(root: Path, tmp_path: Pa
     with pytest.raises(RunFileError) as caught:
         read_runs(folder)
     assert told(caught, folder) == ["rankings/a.jsonl.gz: there is no such file."]
-
-
-def test_a_report_has_qrels_too(root: Path) -> None:
-    qrels = read_qrels(root / "results" / "sample")
-    labels = read_qrels(root / "prompt_queries.json")
-    assert qrels_rows(qrels) == qrels_rows(labels)
-    assert qrels.judgments.ordered.tolist() == labels.judgments.ordered.tolist()
 
 
 def test_a_rankings_file_is_a_run_and_its_order_is_the_ranking(root: Path, tmp_path: Path) -> None:
@@ -285,7 +276,7 @@ PASSAGES = PromptQueries(
 )
 
 
-def test_published_results_are_joined_with_labels_by_texts_and_a_text_counts_once(tmp_path: Path) -> None:
+def test_published_results_are_joined_by_ids_then_by_texts(tmp_path: Path) -> None:
     content = published({**RETRIEVED, "query": "What is cafe\u0301?"}, {"query": "stranger", "contexts": ["x"]})
     write_files(tmp_path, {"results_2024.json": content})
     (results,) = read_results(tmp_path / "results_2024.json")
@@ -294,9 +285,6 @@ def test_published_results_are_joined_with_labels_by_texts_and_a_text_counts_onc
     (run,) = read_runs(tmp_path / "results_2024.json", labels=PASSAGES)
     assert run_rows(run) == {"1": [("one\r\ntwo", None), ("other", None)], "stranger": [("x", None)]}
     assert set(run_rows(run)["1"]) & {(name, None) for name in qrels_rows(read_qrels(PASSAGES))["1"]}
-
-
-def test_ids_go_before_texts_and_equal_names_are_numbered(tmp_path: Path) -> None:
     write_files(tmp_path, {"a.json": published({**RETRIEVED, "id": 9})})
     for labels in (PASSAGES, None):
         (run,) = read_runs(tmp_path / "a.json", labels=labels)

@@ -91,7 +91,7 @@ def test_ids_that_are_numbers_become_strings_whole_decimals_too(maker: str) -> N
 
 
 @pytest.mark.parametrize("maker", TABLES)
-def test_ranks_order_a_run_that_has_no_scores(maker: str) -> None:
+def test_ranks_order_a_run_and_every_bad_value_is_told_with_its_row(maker: str) -> None:
     columns = {"topic": ["q", "q"], "docid": ["a", "b"], "Rank": [2, 1]}
     (run,) = read_runs(MAKERS[maker](columns))
     assert (run.by_rank, run_rows(run)) == (True, {"q": [("a", 2.0), ("b", 1.0)]})
@@ -99,6 +99,15 @@ def test_ranks_order_a_run_that_has_no_scores(maker: str) -> None:
     assert read_runs(MAKERS[maker](both))[0].by_rank is False
     chosen = read_runs(MAKERS[maker](both), columns={"rank": "Rank"})
     assert (chosen[0].by_rank, run_rows(chosen[0])) == (True, run_rows(run))
+    columns = {"qid": ["q", None, "q"], "docid": ["d", "e", None], "score": [0.5, 1.0, None]}
+    with pytest.raises(RunFileError) as caught:
+        read_runs(MAKERS[maker](columns))
+    lines = [line.partition(": ")[2] for line in str(caught.value).splitlines()]
+    assert sorted(lines) == [
+        "row 1 (from 0): the query is null; an id is a string or a whole number.",
+        "row 2 (from 0): the document is null; an id is a string or a whole number.",
+        "row 2 (from 0): the score null is no number, or none of 64 bits.",
+    ]
 
 
 class Scored(NamedTuple):
@@ -109,7 +118,7 @@ class Scored(NamedTuple):
     query_id: str
 
 
-def test_names_of_fields_and_columns_say_what_they_hold() -> None:
+def test_fields_and_columns_are_known_by_names_and_scores_may_be_decimals() -> None:
     assert run_rows(read_runs([Scored(0.5, "d", "q")])[0]) == {"q": [("d", 0.5)]}
     frame = pd.DataFrame({"query": ["x"], "qid": ["q"], "doc": ["y"], "docno": ["d"], "score": [0.5], "label": [2]})
     assert run_rows(read_runs(frame)[0]) == {"q": [("d", 0.5)]}
@@ -118,6 +127,15 @@ def test_names_of_fields_and_columns_say_what_they_hold() -> None:
     columns = {"query": "Frage", "document": "Treffer", "grade": "Note"}
     assert qrels_rows(read_qrels(frame, columns=columns)) == {"q": {"d": 3}}
     assert read_runs(frame, columns={"query": "Frage", "document": "Treffer", "score": "Note"})[0].queries == ("q",)
+    scores = [Decimal("1.5"), Decimal(2)]
+    expected = {"q": [("d", 1.5), ("e", 2.0)]}
+    data = {"qid": ["q", "q"], "docid": ["d", "e"], "score": scores}
+    rows = list(zip("qq", "de", scores, strict=True))
+    mapping = {"q": dict(zip("de", scores, strict=True))}
+    for source in (pd.DataFrame(data), pa.table(data), pl.DataFrame(data), rows, mapping):
+        assert run_rows(read_runs(source)[0]) == expected
+    with pytest.raises(RunFileError, match=r"row 0 \(from 0\): the score Decimal"):
+        read_runs([("q", "d", Decimal("sNaN"))])
 
 
 USUAL = {
@@ -170,19 +188,6 @@ def test_columns_that_are_missing_or_could_be_several_are_named(
     assert str(caught.value).splitlines() == [f"the given DataFrame: {message}" for message in messages]
 
 
-@pytest.mark.parametrize("maker", TABLES)
-def test_every_bad_value_of_a_run_is_told_with_its_row(maker: str) -> None:
-    columns = {"qid": ["q", None, "q"], "docid": ["d", "e", None], "score": [0.5, 1.0, None]}
-    with pytest.raises(RunFileError) as caught:
-        read_runs(MAKERS[maker](columns))
-    lines = [line.partition(": ")[2] for line in str(caught.value).splitlines()]
-    assert sorted(lines) == [
-        "row 1 (from 0): the query is null; an id is a string or a whole number.",
-        "row 2 (from 0): the document is null; an id is a string or a whole number.",
-        "row 2 (from 0): the score null is no number, or none of 64 bits.",
-    ]
-
-
 def test_what_is_no_table_of_rows_is_refused() -> None:
     rows = "the given list: row"
     wanted = "cannot be read; give a path, a mapping, a DataFrame, an Arrow table or a list of rows."
@@ -218,13 +223,10 @@ def test_parquet_says_what_its_table_does(
     assert (run.name, run_rows(run)) == ("mine", by_hand(rows))
 
 
-def test_only_the_columns_that_matter_are_read_of_a_parquet_file(tmp_path: Path) -> None:
+def test_only_columns_that_matter_are_read_and_damaged_parquet_is_refused(tmp_path: Path) -> None:
     frame = pd.DataFrame({"qid": [1], "docid": ["d"], "rel": [2], "text": [["nested", "list"]]}, index=["row"])
     frame.to_parquet(tmp_path / "a.parquet")
     assert qrels_rows(read_qrels(tmp_path / "a.parquet")) == {"1": {"d": 2}}
-
-
-def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
     content = io.BytesIO()
     parquet.write_table(
         pa.table({"qid": ["q"] * 99, "docid": [str(n) for n in range(99)], "score": [0.5] * 99}), content
@@ -256,15 +258,3 @@ def test_without_arrow_tables_are_read_all_the_same(maker: str, monkeypatch: pyt
     assert run_rows(read_runs(table)[0]) == {"b": [("x", 1.0), ("z", 3.0)], "a": [("\u00e4", 2.0)]}
     grades = MAKERS[maker]({**columns, "score": [1, 2, 3]})
     assert qrels_rows(read_qrels(grades)) == {"b": {"x": 1, "z": 3}, "a": {"\u00e4": 2}}
-
-
-def test_scores_may_be_decimals_of_python() -> None:
-    scores = [Decimal("1.5"), Decimal(2)]
-    expected = {"q": [("d", 1.5), ("e", 2.0)]}
-    columns = {"qid": ["q", "q"], "docid": ["d", "e"], "score": scores}
-    rows = list(zip("qq", "de", scores, strict=True))
-    mapping = {"q": dict(zip("de", scores, strict=True))}
-    for source in (pd.DataFrame(columns), pa.table(columns), pl.DataFrame(columns), rows, mapping):
-        assert run_rows(read_runs(source)[0]) == expected
-    with pytest.raises(RunFileError, match=r"row 0 \(from 0\): the score Decimal"):
-        read_runs([("q", "d", Decimal("sNaN"))])

@@ -107,13 +107,21 @@ def test_ids_and_names_that_columns_cannot_hold_are_refused(tmp_path: Path, bad:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_comments_and_documents_twice_are_refused(tmp_path: Path) -> None:
+def test_comments_twice_and_what_no_table_can_be_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFileError) as caught:
         write_trec_run(tmp_path / "run.txt", read_runs({"#1": ["d", "e", "d"]}, name="r")[0])
     assert str(caught.value).splitlines() == [
         "r: the query '#1' begins like a comment; TREC text has no way to write it.",
         "r: query '#1' has document 'd' twice; trec_eval would refuse it.",
     ]
+    with pytest.raises(InputError) as form:
+        write_table(tmp_path / "a.xlsx", {})
+    assert str(form.value) == (f"{tmp_path}/a.xlsx: ends in no form of table; it may end in .csv, .jsonl, .md.")
+    with pytest.raises(InputError, match="an infinite number cannot be written as JSON; write the table as CSV"):
+        write_table(tmp_path / "a.jsonl", {"x": [math.inf]})
+    with pytest.raises(ValueError, match=r"columns of \[1, 2\] rows are in no table"):
+        write_table(tmp_path / "a.jsonl", {"x": [1], "y": [1, 2]})
+    assert list(tmp_path.iterdir()) == []
 
 
 grades = st.integers(-1_000_000, 1_000_000)
@@ -134,6 +142,16 @@ def test_bytes_that_are_no_utf8_are_written_as_they_were(tmp_path: Path) -> None
     assert qrels_rows(Qrels.of([("q\udce9", [("d\udcff", 1)], False)])) == {"q\udce9": {"d\udcff": 1}}
 
 
+def test_bytes_of_ids_that_are_no_utf8_are_kept_or_refused(tmp_path: Path) -> None:
+    columns: dict[str, Column] = {"query": ["q\udce9", "\u00e4"], "value": [1.0, 2.0]}
+    write_table(tmp_path / "a.csv", columns)
+    assert (tmp_path / "a.csv").read_bytes() == b"query,value\r\nq\xe9,1.0\r\n\xc3\xa4,2.0\r\n"
+    write_table(tmp_path / "a.jsonl", columns)
+    lines = (tmp_path / "a.jsonl").read_bytes().splitlines()
+    assert [json.loads(line)["query"] for line in lines] == ["q\udce9", "\u00e4"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.jsonl"]
+
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 tables = st.integers(0, 7).flatmap(
     lambda rows: st.fixed_dictionaries(
@@ -152,15 +170,11 @@ def without_nan(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
 
 
 @given(tables)
-def test_json_says_every_value(tmp_path_factory: pytest.TempPathFactory, columns: dict[str, list[Any]]) -> None:
+def test_json_and_csv_say_every_value(tmp_path_factory: pytest.TempPathFactory, columns: dict[str, list[Any]]) -> None:
     folder = tmp_path_factory.mktemp("tables")
     write_table(folder / "a.jsonl.gz", columns)
     lines = gzip.decompress((folder / "a.jsonl.gz").read_bytes()).decode().split("\n")
     assert [json.loads(line) for line in lines[:-1]] == without_nan(columns)
-
-
-@given(tables)
-def test_csv_says_every_value_in_full(tmp_path_factory: pytest.TempPathFactory, columns: dict[str, list[Any]]) -> None:
     path = tmp_path_factory.mktemp("tables") / "a.csv"
     write_table(path, columns)
     with path.open(encoding="utf-8", newline="") as file:
@@ -190,27 +204,6 @@ def test_markdown_is_what_a_reader_expects(tmp_path: Path) -> None:
     ]
 
 
-def test_bytes_of_ids_that_are_no_utf8_are_kept_or_refused(tmp_path: Path) -> None:
-    columns: dict[str, Column] = {"query": ["q\udce9", "\u00e4"], "value": [1.0, 2.0]}
-    write_table(tmp_path / "a.csv", columns)
-    assert (tmp_path / "a.csv").read_bytes() == b"query,value\r\nq\xe9,1.0\r\n\xc3\xa4,2.0\r\n"
-    write_table(tmp_path / "a.jsonl", columns)
-    lines = (tmp_path / "a.jsonl").read_bytes().splitlines()
-    assert [json.loads(line)["query"] for line in lines] == ["q\udce9", "\u00e4"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.jsonl"]
-
-
-def test_what_no_table_can_be_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        write_table(tmp_path / "a.xlsx", {})
-    assert str(caught.value) == (f"{tmp_path}/a.xlsx: ends in no form of table; it may end in .csv, .jsonl, .md.")
-    with pytest.raises(InputError, match="an infinite number cannot be written as JSON; write the table as CSV"):
-        write_table(tmp_path / "a.jsonl", {"x": [math.inf]})
-    with pytest.raises(ValueError, match=r"columns of \[1, 2\] rows are in no table"):
-        write_table(tmp_path / "a.jsonl", {"x": [1], "y": [1, 2]})
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_standard_output_takes_csv_or_what_is_asked_for(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     write_table("-", {"x": [1]})
     write_table("-", {"x": [1]}, form="jsonl")
@@ -218,16 +211,13 @@ def test_standard_output_takes_csv_or_what_is_asked_for(capfdbinary: pytest.Capt
     assert capfdbinary.readouterr().out == b'x\r\n1\r\n{"x": 1}\nq 0 d 1\n'
 
 
-def test_an_old_file_stays_where_the_new_one_cannot_be_written(tmp_path: Path) -> None:
+def test_an_old_file_stays_and_a_pipe_stays_one(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     write_table(path, {"x": ["old"]})
     with full_disk(10_000), pytest.raises(RunError, match=r"a\.csv: cannot be written: File too large"):
         write_table(path, {"x": ["new"] * 50_000})
     assert path.read_bytes() == b"x\r\nold\r\n"
     assert [one.name for one in tmp_path.iterdir()] == ["a.csv"]
-
-
-def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
     path = tmp_path / "pipe.csv"
     os.mkfifo(path)
     read: list[bytes] = []

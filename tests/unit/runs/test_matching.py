@@ -38,7 +38,7 @@ def refusal(file: Path, content: bytes, **options: Any) -> list[str]:
     return [line.replace(str(file), "FILE") for line in str(caught.value).splitlines()]
 
 
-def test_every_column_of_a_small_run_is_as_worked_out_by_hand(file: Path) -> None:
+def test_a_run_is_read_as_it_is_meant_wherever_its_rows_lie(file: Path) -> None:
     hits = read(file, ROWS)
     assert columns_of(hits) == {
         "starts": ("<i8", [0, 2, 3, 3]), "ranks": ("<i4", [2, 3, 1]), "judgments": ("<i8", [2, 0, 3]),
@@ -46,6 +46,19 @@ def test_every_column_of_a_small_run_is_as_worked_out_by_hand(file: Path) -> Non
         "tied": ("|b1", [True, False, False]), "contradicted": ("|b1", [False, False, False]), "rows": 5,
         "duplicates": 0, "unknown": 1, "unknown_names": ("q9",),
     }  # fmt: skip
+    messy = (
+        b"\xef\xbb\xbf# made by x\r\n\r\n \t q1\tQ0  d#9 \v1\f3.0 t\r\n  # q1 Q0 d2 2 2 t\n"
+        b"q1 Q0 d3 2 2.5 #t\nq1 Q0 #d1 3 2.5 t\nq2 Q0 d1 1 1 t"
+    )
+    hits = read(file, messy)
+    assert hits_of(hits) == [[(2, 2)], [(1, 3)], []]
+    assert hits.lengths.tolist() == [3, 1, 0]
+    lines = ROWS.splitlines(keepends=True)
+    scattered = b"".join([lines[3], lines[2], lines[4], b"# c\n", lines[0], lines[1].rstrip()])
+    by_hand = {**columns_of(read(file, ROWS)), "judgments": ("<i8", [0, 2, 3])}  # the tie is in file order
+    assert columns_of(read(file, scattered)) == by_hand
+    for size in (16, 40, 64):
+        assert columns_of(read(file, scattered, block_size=size)) == by_hand
 
 
 @pytest.mark.parametrize(
@@ -63,29 +76,10 @@ def test_a_run_is_ordered_as_asked(file: Path, order: Order, expected: list[tupl
     assert hits.tie_first.tolist() == ties
 
 
-def test_white_space_comments_and_line_ends_are_read_as_they_are_meant(file: Path) -> None:
-    messy = (
-        b"\xef\xbb\xbf# made by x\r\n\r\n \t q1\tQ0  d#9 \v1\f3.0 t\r\n  # q1 Q0 d2 2 2 t\n"
-        b"q1 Q0 d3 2 2.5 #t\nq1 Q0 #d1 3 2.5 t\nq2 Q0 d1 1 1 t"
-    )
-    hits = read(file, messy)
-    assert hits_of(hits) == [[(2, 2)], [(1, 3)], []]
-    assert hits.lengths.tolist() == [3, 1, 0]
-
-
-def test_rows_of_a_query_may_lie_apart(file: Path) -> None:
-    lines = ROWS.splitlines(keepends=True)
-    scattered = b"".join([lines[3], lines[2], lines[4], b"# c\n", lines[0], lines[1].rstrip()])
-    by_hand = {**columns_of(read(file, ROWS)), "judgments": ("<i8", [0, 2, 3])}  # the tie is in file order
-    assert columns_of(read(file, scattered)) == by_hand
-    for size in (16, 40, 64):
-        assert columns_of(read(file, scattered, block_size=size)) == by_hand
-
-
 ONCE = "a query may retrieve a document once (duplicates 'first' drops the later ones)."
 
 
-def test_the_first_of_duplicates_in_the_final_order_counts(file: Path) -> None:
+def test_the_first_of_duplicates_counts_and_lines_are_named(file: Path) -> None:
     content = b"q1 Q0 d1 1 1 t\nq1 Q0 d9 2 2 t\nq1 Q0 d1 3 3 t\nq1 Q0 d3 4 0 t\nq1 Q0 d9 4 2 t\n"
     hits = read(file, content, duplicates="first")
     assert hits_of(hits)[0] == [(1, 0), (3, 2)]
@@ -96,9 +90,6 @@ def test_the_first_of_duplicates_in_the_final_order_counts(file: Path) -> None:
         f"FILE:3: retrieves document 'd1' for query 'q1', as line 1 does; {ONCE}",
         f"FILE:5: retrieves document 'd9' for query 'q1', as line 2 does; {ONCE}",
     ]
-
-
-def test_duplicates_in_scattered_rows_name_the_lines_of_the_file(file: Path) -> None:
     assert refusal(file, b"q1 Q0 d1 1 1 t\nq2 Q0 d1 1 1 t\n\nq1 Q0 d1 3 3 t\n", block_size=16) == [
         f"FILE:4: retrieves document 'd1' for query 'q1', as line 1 does; {ONCE}"
     ]
@@ -132,14 +123,11 @@ q1 Q0 d8 1_0 1e4 t
     ]
 
 
-def test_lenient_reading_takes_long_tags_and_ranks_that_are_no_numbers(file: Path) -> None:
+def test_lenient_reading_and_twenty_faults(file: Path) -> None:
     content = b"q1 Q0 d2 first 2 my tag\nq1 Q0 d1 - 3 t\n"
     assert hits_of(read(file, content, lenient=True))[0] == [(1, 0), (2, 1)]
     assert len(refusal(file, content, lenient=True, order="rank")) == 2
     assert len(refusal(file, b"q1 Q0 d2 1 2\n", lenient=True)) == 1
-
-
-def test_twenty_faults_are_listed_and_ten_unjudged_queries_named(file: Path) -> None:
     told = refusal(file, b"q1 Q0 d1 1 x t\n" * 1234, block_size=64)
     assert [line.split(":")[1] for line in told[:20]] == [str(line) for line in range(1, 21)]
     assert told[20:] == ["FILE: and 1,214 more like these."]
@@ -148,15 +136,12 @@ def test_twenty_faults_are_listed_and_ten_unjudged_queries_named(file: Path) -> 
     assert hits.unknown_names == tuple(f"u{number}" for number in range(10))
 
 
-def test_an_ms_marco_run_is_ordered_by_its_ranks(file: Path) -> None:
+def test_an_ms_marco_run_is_ordered_by_its_whole_ranks(file: Path) -> None:
     hits = read(file, b"q1\td3\t2\nq1\td1\t1\nq2 d1 10\n", form="msmarco", order="rank")
     assert hits_of(hits) == [[(1, 0), (2, 2)], [(1, 3)], []]
     assert not hits.tied.any()
     with pytest.raises(ValueError, match="an MS MARCO run has no scores to order by"):
         read(file, b"", form="msmarco")
-
-
-def test_ranks_of_an_ms_marco_run_are_whole_from_one_on_and_taken_once(file: Path) -> None:
     content = b"q1 d3 2\nq1 d1 2\nq1 d2 0\nq1 d4 +1\nq1 d5 1.0\nq1 Q0 d6 3\nq1 d7 02\n"
     rank = "must be a whole number from 1 on; the third column of an MS MARCO run is the rank."
     assert refusal(file, content, form="msmarco", order="rank") == [
@@ -196,7 +181,7 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path, kind: str) -> None:
     assert said["bad.gz"].startswith("has no sound gzip data (Error -3 ")
 
 
-def test_qrels_are_read_in_the_order_in_which_queries_first_come(file: Path) -> None:
+def test_qrels_are_read_in_their_order_and_every_fault_is_told(file: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbf# c\nq2 0 d1 1\r\n\nq1\t0\td#2 -1\nq2 0 d3 +2")
     qrels = read_qrels(file, form="trec")
     assert qrels.queries == ("q2", "q1")
@@ -205,9 +190,6 @@ def test_qrels_are_read_in_the_order_in_which_queries_first_come(file: Path) -> 
     assert qrels.judgments.starts.tolist() == [0, 2, 3]
     assert qrels.judgments.ordered.tolist() == [False, False]
     assert [column.dtype.str for column in (qrels.judgments.grades, qrels.judgments.starts)] == ["<i4", "<i8"]
-
-
-def test_every_fault_of_qrels_is_told(file: Path) -> None:
     file.write_bytes(b"q1 0 d1 0.5\nq1 0 d1 1.0\nq1 d1 1\nq1 0 d1 2\nq1 0 d2 2147483648\nq1 0 d3 1 1\n")
     with pytest.raises(LabelsError) as caught:
         read_qrels(file, form="trec")
@@ -227,7 +209,7 @@ def run_of(values: list[float] | None, *, by_rank: bool = False, documents: str 
     return Run("a run", ("q1", "q2"), np.array([0, 3, 4]), PackedIds.of(documents.split()), column, by_rank)
 
 
-def test_faults_of_a_run_in_memory_name_query_and_hit() -> None:
+def test_faults_in_memory_and_matched_codes_are_by_query_and_hit() -> None:
     def told(run: Run, order: Order = "score") -> str:
         with pytest.raises(InputError) as caught:
             match(run, QRELS, order=order, duplicates="error")
@@ -241,9 +223,6 @@ def test_faults_of_a_run_in_memory_name_query_and_hit() -> None:
     assert told(run_of([5, 1, 5, 4], by_rank=True)) == "a run: query 'q1', hit 3: has rank 5, as hit 1 does."
     with pytest.raises(ValueError, match="run 'a run' has scores, not ranks"):
         told(run_of([1, 2, 3, 4]), "rank")
-
-
-def test_codes_are_matched_by_query_and_rank() -> None:
     codes = np.array([[4, 2, 9, -1], [2, 4, -1, -1], [7, 8, 9, 10]], dtype=np.int32)
     judged, starts = np.array([2, 4, -1, 9, 2, 10], dtype=np.int32), np.array([0, 3, 5, 6])
     found = match_codes(codes, judged, starts)

@@ -87,7 +87,7 @@ def test_named_pipes_give_the_scores_that_dicts_give(
     assert given.runs[0].counts.rows == 3 * queries
 
 
-def test_a_pipe_that_is_used_again_gives_what_is_written_then(tmp_path: Path) -> None:
+def test_a_pipe_gives_what_is_written_then_but_no_labels(tmp_path: Path) -> None:
     for queries in (2, 3):
         with piped(tmp_path / "run", trec_run(queries)) as path:
             assert score(grades(5), path, "rr").runs[0].counts.rows == 3 * queries
@@ -102,6 +102,10 @@ def test_a_pipe_that_is_used_again_gives_what_is_written_then(tmp_path: Path) ->
         else:
             assert score(grades(5), tmp_path / "run", "rr").runs[0].counts.rows == 12
         writer.join()
+    content = b'{"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "d"}]}]}'
+    with piped(tmp_path / "labels", content) as path, pytest.raises(LabelsError) as caught:
+        score(path, {"1": {"d": 1.0}}, "rr")
+    assert str(caught.value) == f"{path}: labels can only be read from a file: name it."
 
 
 def command(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -128,10 +132,3 @@ def test_the_shell_may_hand_in_pipes(tmp_path: Path, script: str) -> None:
     assert done.returncode == 0, done.stderr
     (run,) = json.loads(done.stdout)["runs"]
     assert run["scores"]["rr"] == {"mean": 0.5, "n": 4000}
-
-
-def test_labels_are_not_read_of_a_pipe(tmp_path: Path) -> None:
-    content = b'{"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "d"}]}]}'
-    with piped(tmp_path / "labels", content) as path, pytest.raises(LabelsError) as caught:
-        score(path, {"1": {"d": 1.0}}, "rr")
-    assert str(caught.value) == f"{path}: labels can only be read from a file: name it."

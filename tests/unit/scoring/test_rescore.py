@@ -65,13 +65,23 @@ def compared(made: Experiment, queries: Sequence[Mapping[str, Any]], *overrides:
     return again, run_experiment(made.config(*overrides))
 
 
-def test_documents_score_as_in_a_run_with_the_new_labels(tmp_path: Path) -> None:
+def test_documents_and_named_metrics_score_as_in_a_run_with_them(tmp_path: Path) -> None:
     made = write_experiment(tmp_path, retrievers=FUSED)
     again, run = compared(made, NEW_LABELS)
     assert numbers(again) == numbers(run)
     assert [query.id for query in again.queries] == ["coffee", "rye", "smooth", "keep"]
     rows = {row["query"]: row for row in read_rows(again.folder / "rankings" / "hybrid.jsonl.gz")}
     assert rows == {row["query"]: row for row in read_rows(run.folder / "rankings" / "hybrid.jsonl.gz")}
+    parent = run_experiment(made.config())
+    again = rescore(parent, metrics="precision@2,ndcg@4")
+    assert list(again.metrics) == ["precision@2", "ndcg@4"]
+    assert again.primary_metric == "precision@2"
+    alone = made.config(
+        "evaluators.order_unaware.k=[]", "evaluators.order_aware.k=[]", "evaluators.graded.k=[]",
+        "evaluators.order_unaware.metrics=[precision@2]", "evaluators.graded.metrics=[ndcg@4]",
+        "evaluators.primary_metric=precision@2",
+    )  # fmt: skip
+    assert numbers(again) == numbers(run_experiment(alone))
 
 
 def test_passages_by_other_labels_rules_and_metrics_score_as_in_a_run_with_them(tmp_path: Path) -> None:
@@ -85,31 +95,6 @@ def test_passages_by_other_labels_rules_and_metrics_score_as_in_a_run_with_them(
     assert again.primary_metric == "span_recall@2"
     assert again.setting("dense").scores["span_precision_ceiling"].mean is not None
     assert again.setting("hybrid").per_query.passages is not None
-
-
-def test_named_metrics_are_those_of_a_run_with_them_alone(tmp_path: Path) -> None:
-    made = write_experiment(tmp_path, retrievers=FUSED)
-    parent = run_experiment(made.config())
-    again = rescore(parent, metrics="precision@2,ndcg@4")
-    assert list(again.metrics) == ["precision@2", "ndcg@4"]
-    assert again.primary_metric == "precision@2"
-    alone = made.config(
-        "evaluators.order_unaware.k=[]", "evaluators.order_aware.k=[]", "evaluators.graded.k=[]",
-        "evaluators.order_unaware.metrics=[precision@2]", "evaluators.graded.metrics=[ndcg@4]",
-        "evaluators.primary_metric=precision@2",
-    )  # fmt: skip
-    assert numbers(again) == numbers(run_experiment(alone))
-
-
-def test_a_query_that_was_skipped_stays_in_no_mean_and_duplicates_count_once(tmp_path: Path) -> None:
-    mine = {"kind": "custom", "function": "my_search:search", "top_k": 3, "on_error": "skip", "batch_size": 1}
-    made = write_experiment(tmp_path, retrievers={"mine": mine})
-    (tmp_path / "my_search.py").write_text(SEARCH)
-    again, run = compared(made, NEW_LABELS)
-    assert numbers(again) == numbers(run)
-    (setting,) = again.settings
-    assert setting.counts["queries_skipped"] == 1
-    assert setting.scores["precision@3"].n == 3
 
 
 def test_a_budget_is_counted_in_the_tokens_that_were_counted(tmp_path: Path, minilm_folder: Path) -> None:
@@ -224,7 +209,7 @@ def test_labels_of_other_queries_or_other_documents_are_refused(tmp_path: Path) 
     assert len(list(parent.folder.parent.glob("2*"))) == 1
 
 
-def test_documents_that_nothing_knows_are_told(tmp_path: Path) -> None:
+def test_documents_nothing_knows_deeper_metrics_and_lost_rankings_are_told(tmp_path: Path) -> None:
     made = write_experiment(tmp_path)
     parent = run_experiment(made.config())
     made.write_queries([{**QUERIES[1], "relevant_docs": [{"doc": "storage.txt"}, {"doc": "storrage.txt"}]}])
@@ -232,14 +217,17 @@ def test_documents_that_nothing_knows_are_told(tmp_path: Path) -> None:
     (told,) = (warning.message for warning in again.warnings if warning.code == "unknown-documents")
     assert told.startswith("1 of the 2 documents in the labels are in no stored ranking and in no earlier label: storr")
     assert again.settings[0].scores["recall@3"].mean == 0.5
-
-
-def test_metrics_deeper_than_what_was_kept_are_refused(tmp_path: Path) -> None:
     parent = run_experiment(write_experiment(tmp_path).config())
     for deep in ({"metrics": "ndcg@4"}, {"overrides": ["evaluators.graded.k=[1, 7]"]}):
         with pytest.raises(ConfigError, match=r"above the top_k of 3 of 'dense'.*; only that many are kept"):
             rescore(parent, **deep)
     assert rescore(parent, metrics="ndcg@3").settings[0].scores["ndcg@3"] == parent.settings[0].scores["ndcg@3"]
+    parent = run_experiment(write_experiment(tmp_path).config())
+    (parent.folder / "rankings" / "dense.jsonl.gz").unlink()
+    with pytest.raises(InputError, match=r"dense\.jsonl\.gz: cannot be read: No such file"):
+        rescore(parent, metrics="rr@1")
+    text = json.loads((parent.folder / "report.json").read_text())
+    assert text["parent"] is None
 
 
 @pytest.mark.parametrize("override", ["seed=1", "evaluators.unit=span", "evaluators.ties=trec"])
@@ -283,15 +271,12 @@ def test_the_new_report_names_its_parent(tmp_path: Path, capsys: Capture, monkey
     )
 
 
-def test_labels_by_passage_alone_are_looked_up_in_the_documents(tmp_path: Path) -> None:
+def test_labels_by_passage_alone_and_qrels_score_from_the_report(tmp_path: Path) -> None:
     content = {"dataset": {"corpus": "documents", "queries": "prompt_queries.json", "match": "content"}}
     queries = [{**QUERIES[1], "relevant_docs": [{"doc": "Soup keeps for three days in the fridge"}]}]
     made = write_experiment(tmp_path, queries=queries, **content)
     again, run = compared(made, [{**QUERIES[1], "relevant_docs": [{"doc": "in the fridge", "relevance": 2}]}])
     assert numbers(again) == numbers(run)
-
-
-def test_qrels_score_queries_that_have_their_texts_from_the_report(tmp_path: Path) -> None:
     made = write_experiment(tmp_path)
     parent = run_experiment(made.config())
     (tmp_path / "test.tsv").write_text("query-id\tcorpus-id\tscore\nkeep\tstorage.txt\t2\nnobody\td1\t1\n")
@@ -301,7 +286,7 @@ def test_qrels_score_queries_that_have_their_texts_from_the_report(tmp_path: Pat
     assert again.settings[0].scores == run_experiment(made.config()).settings[0].scores
 
 
-def test_what_an_index_loses_by_new_labels_is_not_known_and_that_is_said(tmp_path: Path) -> None:
+def test_losses_by_new_labels_are_said_unknown_and_skipped_queries_stay_so(tmp_path: Path) -> None:
     made = write_experiment(tmp_path, store={"kind": "chroma"})
     parent = run_experiment(made.config())
     again = rescore(parent, metrics="rr@2")
@@ -310,18 +295,17 @@ def test_what_an_index_loses_by_new_labels_is_not_known_and_that_is_said(tmp_pat
     assert audit.lost == {"rr@2": None}
     assert audit.overlap == parent.settings[0].audit.overlap  # type: ignore[union-attr]
     assert [one.code for one in again.warnings].count("audit-of-parent") == 1
+    mine = {"kind": "custom", "function": "my_search:search", "top_k": 3, "on_error": "skip", "batch_size": 1}
+    made = write_experiment(tmp_path, retrievers={"mine": mine})
+    (tmp_path / "my_search.py").write_text(SEARCH)
+    again, run = compared(made, NEW_LABELS)
+    assert numbers(again) == numbers(run)
+    (setting,) = again.settings
+    assert setting.counts["queries_skipped"] == 1
+    assert setting.scores["precision@3"].n == 3
 
 
 def test_a_report_of_scored_runs_names_the_command_that_scores_it_again(tmp_path: Path) -> None:
     report = scored_report(tmp_path, {"q1": {"d1": 1}}, {"bm25": {"q1": "d1"}})
     with pytest.raises(InputError, match=r"by `ragtrial score`, .*: ragtrial score LABELS REPORT -o FOLDER\."):
         rescore(report, metrics="rr@1")
-
-
-def test_a_report_whose_rankings_are_gone_is_refused(tmp_path: Path) -> None:
-    parent = run_experiment(write_experiment(tmp_path).config())
-    (parent.folder / "rankings" / "dense.jsonl.gz").unlink()
-    with pytest.raises(InputError, match=r"dense\.jsonl\.gz: cannot be read: No such file"):
-        rescore(parent, metrics="rr@1")
-    text = json.loads((parent.folder / "report.json").read_text())
-    assert text["parent"] is None

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +113,7 @@ def test_queries_scored_a_few_at_a_time_have_the_same_scores(qrels: Grades, run:
     assert parts.attainable == whole.attainable
 
 
-def test_runs_by_name_are_told_from_one_run(tmp_path: Path) -> None:
+def test_several_runs_are_told_apart_named_or_numbered(tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("q Q0 a 1 1.0 tag\n")
     qrels, run = {"q": {"a": 1, "b": 1}}, {"q": {"a": 1.0}, "p": {}}
     rows = [("q", "a", 1.0)]
@@ -131,6 +130,12 @@ def test_runs_by_name_are_told_from_one_run(tmp_path: Path) -> None:
     assert repr(scored).startswith("Scoring(5 runs, 1 query, recall@10: dict 0.500, ids 0.500, ")
     alone: list[Any] = [run, {"q": ["a"]}, {"q": {}}]
     assert [one.name for table in alone for one in score(qrels, table, "rr").runs] == ["run"] * 3
+    qrels, run = {"q": {"a": 1}}, {"q": {"a": 1.0}}
+    assert [one.name for one in score(qrels, [run, run], "rr").runs] == ["run", "run-2"]
+    with pytest.raises(InputError, match="there are no runs to score: the list is empty"):
+        score(qrels, [], "rr")
+    with pytest.raises(InputError, match=r"there is no rule 'trec_compatible'\. Did you mean 'trec_compat'\?"):
+        score(qrels, run, "rr", trec_compatible=True)
 
 
 def test_scored_runs_are_compared_as_the_report_of_them_is(tmp_path: Path) -> None:
@@ -157,39 +162,23 @@ def test_scored_runs_are_compared_as_the_report_of_them_is(tmp_path: Path) -> No
     ] == [0]
 
 
-def test_a_comparison_says_that_a_run_and_its_labels_do_not_belong_together() -> None:
+def test_hits_of_a_run_are_counted_cut_and_compared_with_its_labels() -> None:
     """Ids that differ by upper and lower case: all of the run is missing, and the other setting wins."""
     qrels = {f"q{number}": {"a": 1} for number in range(12)}
     runs = {"lost": {query.upper(): {"a": 1.0} for query in qrels}, "found": {query: {"a": 1.0} for query in qrels}}
     found = compare(score(qrels, runs, "rr"))
     assert "few-queries-match" in [warning.code for warning in found.warnings]
     assert "The ids differ by upper and lower case: 'Q0' in the run, 'q0' in the qrels." in str(found)
-
-
-def test_several_runs_are_named_or_numbered() -> None:
-    qrels, run = {"q": {"a": 1}}, {"q": {"a": 1.0}}
-    assert [one.name for one in score(qrels, [run, run], "rr").runs] == ["run", "run-2"]
-    with pytest.raises(InputError, match="there are no runs to score: the list is empty"):
-        score(qrels, [], "rr")
-    with pytest.raises(InputError, match=r"there is no rule 'trec_compatible'\. Did you mean 'trec_compat'\?"):
-        score(qrels, run, "rr", trec_compatible=True)
-
-
-def test_unjudged_hits_go_before_the_cut_and_ties_keep_their_order_but_for_trec_eval() -> None:
     qrels, run = {"q": {"a": 1}}, {"q": {"x": 2.0, "a": 1.0}}
     assert score(qrels, run, "rr", depth=1, judged_only=True).runs[0].scores["rr"].mean == 1.0
     assert score(qrels, run, "rr", depth=1).runs[0].scores["rr"].mean == 0.0
     qrels, run = {"q": {"b": 1}}, {"q": {"a": 1.0, "b": 1.0}}
     assert score(qrels, run, "rr").runs[0].scores["rr"].mean == 0.5
     assert score(qrels, run, "rr", trec_compat=True).runs[0].scores["rr"].mean == 1.0
-
-
-def test_counts_of_a_run() -> None:
-    qrels: Mapping[str, Mapping[str, int]] = {"1": {"a": 1, "b": 0}, "2": {"a": 1}, "3": {"z": 0}}
+    qrels = {"1": {"a": 1, "b": 0}, "2": {"a": 1}, "3": {"z": 0}}
     run = {"1": {"a": 1.0, "x": 1.0, "b": 0.5}, "9": {"a": 1.0}}
     (scored,) = score(qrels, run, "rr").runs
-    found = scored.as_json()
-    assert found["counts"] == {
+    assert scored.as_json()["counts"] == {
         "rows": 4, "duplicates": 0, "tied": 1, "ties_that_matter": 1, "contradicted": 0, "judged": 3, "retrieved": 1,
         "missing_names": ("2", "3"), "unknown": 1, "unknown_names": ("9",), "missing": 2,
     }  # fmt: skip

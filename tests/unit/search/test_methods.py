@@ -25,17 +25,13 @@ def best(run: SearchRun) -> Trial:
 
 
 @pytest.mark.parametrize("method", METHODS.names())
-def test_no_setting_is_run_twice_and_no_more_than_the_budget(method: str) -> None:
+def test_no_setting_is_run_twice_and_the_same_seed_goes_on(method: str) -> None:
     engine = Recorded()
     run = searched(method, engine)
     assert len(engine.run) == len(set(engine.run))
     tried = set(engine.run) - {"bm25", "dense"}
     assert 3 < len(tried) <= 20
     assert run.options.settings - run.unused == len(tried)
-
-
-@pytest.mark.parametrize("method", METHODS.names())
-def test_the_same_seed_tries_the_same_settings_so_that_a_killed_search_goes_on(method: str) -> None:
     first, again = Recorded(), Recorded()
     searched(method, first)
     searched(method, again)
@@ -43,10 +39,18 @@ def test_the_same_seed_tries_the_same_settings_so_that_a_killed_search_goes_on(m
 
 
 @pytest.mark.parametrize("method", METHODS.names())
-def test_a_setting_that_fails_is_not_among_the_trials_and_the_others_go_on(method: str) -> None:
+def test_failing_and_too_dear_settings_are_never_the_best(method: str) -> None:
     run = searched(method, Recorded())
     assert run.failed
     assert not any(trial.setting.values.get("retrievers.bm25.b") == 1.0 for trial in run.trials)
+    # Costs are the scores here, so the limit is one of the score.
+    run = searched(method, Recorded({"index_bytes": 1.0}), more=", within: {index_bytes: 0.6}")
+    assert best(run).mean <= 0.6
+    assert any(not trial.is_within for trial in run.trials)
+    one, other = Recorded(), WithOtherHeldOut()
+    means = [trial.mean for trial in searched(method, one).trials]
+    assert [trial.mean for trial in searched(method, other).trials] == means
+    assert one.run == other.run
 
 
 @pytest.mark.parametrize("method", ADAPTIVE)
@@ -55,24 +59,12 @@ def test_a_method_that_looks_at_scores_finds_a_good_setting(method: str) -> None
 
 
 @pytest.mark.parametrize("method", METHODS.names())
-def test_a_setting_beyond_the_limits_is_never_the_best(method: str) -> None:
-    """Costs are the scores here, so the limit is one of the score."""
-    run = searched(method, Recorded({"index_bytes": 1.0}), more=", within: {index_bytes: 0.6}")
-    assert best(run).mean <= 0.6
-    assert any(not trial.is_within for trial in run.trials)
-
-
-@pytest.mark.parametrize("method", METHODS.names())
-def test_no_setting_is_begun_after_the_minutes(method: str) -> None:
+def test_no_setting_is_begun_after_the_minutes_or_the_calls(method: str) -> None:
     engine = Recorded()
     run = searched(method, engine, more=", minutes: 10", minutes=1.0)
     assert len(engine.run) < 12
     assert run.ended == "the limit search.minutes was reached; the same command continues"
-
-
-@pytest.mark.parametrize("method", METHODS.names())
-def test_no_setting_is_begun_after_so_many_calls_of_endpoints(method: str) -> None:
-    """Each setting takes 100 requests here; the two of the config come first, and count."""
+    # Each setting takes 100 requests here; the two of the config come first, and count.
     engine = Recorded()
     run = run_of(
         f"{{method: {method}, settings: 20, held_out: 0.3, calls: 500}}", engine, calls=lambda: 100 * len(engine.run)
@@ -82,17 +74,14 @@ def test_no_setting_is_begun_after_so_many_calls_of_endpoints(method: str) -> No
     assert run.ended == "the limit search.calls was reached; the same command continues"
 
 
-def test_random_search_draws_before_it_sees_a_score() -> None:
+def test_random_search_draws_before_it_sees_a_score_or_tries_all() -> None:
     """So tests on the same queries stay valid."""
     one, other = Recorded(), Recorded({"index_bytes": 1.0})
     searched("random", one)
     run = run_of("{settings: 20, within: {index_bytes: 0.0}}", other)
     METHODS["random"](run)
     assert one.run == other.run
-
-
-def test_random_search_of_few_settings_tries_all_of_them() -> None:
-    """3 sizes of dense, and 3 sizes by 3 values of b for bm25; one of each is the config as it is."""
+    # 3 sizes of dense, and 3 sizes by 3 values of b for bm25; one of each is the config as it is.
     text = CONFIG.replace("{between: [0.5, 2.0]}", "[1.2]")
     engine = Recorded()
     run = run_of("{settings: 100}", engine, text=text)
@@ -100,9 +89,6 @@ def test_random_search_of_few_settings_tries_all_of_them() -> None:
     assert run.space.size == 12
     assert len({trial.setting.key for trial in run.trials} | {one.key for one in run.failed}) == 13
     assert run.ended == "no other setting is left to try"
-
-
-def test_a_setting_whose_costs_are_not_known_is_beyond_the_limits() -> None:
     run = run_of("{settings: 5, within: {index_bytes: 100}}", Recorded({"index_bytes": None}))
     METHODS["random"](run)
     assert not any(trial.is_within for trial in run.trials)
@@ -117,11 +103,3 @@ class WithOtherHeldOut(Recorded):
             return None
         held_out = {query: 1 - found.scores[query] for query in QUERIES[40:] if query in found.scores}
         return replace(found, scores={**found.scores, **held_out})
-
-
-@pytest.mark.parametrize("method", METHODS.names())
-def test_no_setting_is_chosen_by_queries_that_are_held_out(method: str) -> None:
-    one, other = Recorded(), WithOtherHeldOut()
-    means = [trial.mean for trial in searched(method, one).trials]
-    assert [trial.mean for trial in searched(method, other).trials] == means
-    assert one.run == other.run

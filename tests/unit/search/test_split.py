@@ -44,16 +44,13 @@ def test_queries_with_a_document_in_common_are_never_on_both_sides(documents: li
     assert seen.isdisjoint(unseen)
 
 
-def test_tags_name_held_out_queries_and_unlabelled_ones_are_on_neither_side() -> None:
+def test_tags_name_held_out_queries_unless_unknown_or_too_few() -> None:
     labels = queries([[f"d{number}"] for number in range(45)], ("test",))
     split = split_queries(labels, SearchOptions(held_out=["test"]), 0, "labels.json")
     assert split.held_out == tuple(f"q{number}" for number in range(0, 45, 3))
     labels = [*queries([[f"d{number}"] for number in range(40)]), Query("none", "", ())]
     split = split_queries(labels, SearchOptions(held_out=0.5), 0, "labels.json")
     assert "none" not in (*split.searched, *split.held_out)
-
-
-def test_an_unknown_tag_and_too_few_queries_are_refused() -> None:
     with pytest.raises(LabelsError, match=r"no query has the tag 'tset' of search.held_out. Did you mean 'test'\?"):
         split_queries(queries([["d"]] * 30, ("test",)), SearchOptions(held_out=["tset"]), 0, "labels.json")
     message = "leaves 14 queries to search by and 6 for the verdict; each takes at least 10"

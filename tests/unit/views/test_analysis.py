@@ -23,9 +23,14 @@ def contest() -> ComparisonInput:
     return contest_between({"low": base, "high": base + 0.2, "middle": base + 0.15})
 
 
-def test_an_analysis_has_all_of_the_comparison() -> None:
+def test_an_analysis_has_its_parts_and_the_best_of_all_as_winner() -> None:
     made, compared = analyse(contest(), AIM), compare_settings(contest(), AIM)
     assert {name: getattr(made, name) for name in type(compared).model_fields} == dict(compared)
+    for baseline in (None, "low", "high"):
+        made = analyse(contest(), ComparisonOptions(baseline, procedure=AIM.procedure))
+        selection = SELECTION.of(made)
+        assert selection is not None
+        assert selection.setting == "high"
 
 
 def ranked(folder: Path) -> ComparisonInput:
@@ -57,14 +62,6 @@ def test_queries_are_of_the_settings_of_row_one(tmp_path: Path, baseline: str | 
     queries = QUERIES.of(made)
     assert queries is not None
     assert (queries.won_and_lost.baseline, queries.won_and_lost.setting) == pair
-
-
-def test_the_winner_is_the_best_of_all_whatever_the_baseline() -> None:
-    for baseline in (None, "low", "high"):
-        made = analyse(contest(), ComparisonOptions(baseline, procedure=AIM.procedure))
-        selection = SELECTION.of(made)
-        assert selection is not None
-        assert selection.setting == "high"
 
 
 def test_no_winner_is_looked_for_where_reports_are_compared_name_by_name() -> None:

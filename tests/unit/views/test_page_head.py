@@ -40,7 +40,7 @@ def text_of(*folders: Path) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
-def test_it_says_where_the_numbers_are_from(report: Report) -> None:
+def test_it_says_where_the_numbers_are_from_and_the_verdict(report: Report) -> None:
     text = text_of(report.folder)
     date = datetime.strptime(report.run_id[:15], "%Y%m%dT%H%M%S")
     for said in (
@@ -50,9 +50,6 @@ def test_it_says_where_the_numbers_are_from(report: Report) -> None:
         "experiment: kitchen",
     ):
         assert said in text.replace(" ,", " ,").replace(f"{report.run_id},", f"{report.run_id} ,"), said
-
-
-def test_the_verdict_is_the_conclusion_and_all_warnings_are_there(report: Report) -> None:
     contest = input_of([str(report.folder)])
     conclusion = analyse(contest, options_of(contest)).conclusion
     text = text_of(report.folder)

@@ -174,6 +174,24 @@ def test_a_file_is_named_after_its_plot_where_nothing_else_is_said(
     assert made.json == {"exit_code": 0, "wrote": ["curves.svg"], "bytes": size}
 
 
+def test_a_plot_without_data_says_why(tmp_path: Path) -> None:
+    runs = {"one": {"q": "a b"}, "two": {"q": "b a"}}
+    report = scored_report(tmp_path / "report", {"q": {"a": 1}}, runs, "--metrics", "ndcg@2")
+    contest = input_of([load_report(report.folder)])
+    with pytest.raises(PlotError, match=r"^cannot plot curves: no metric has two cutoffs; add values of k and run"):
+        draw("curves", contest, analyse(contest, ComparisonOptions()))
+
+
+def test_without_matplotlib_one_is_told_what_to_install(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    made = ragtrial(capsys, "report", str(folder), "--plot", "curves", "-o", str(tmp_path / "x.svg"))
+    said = "error: plots need matplotlib, which is not installed: pip install 'ragtrial[plot]'.\n"
+    assert (made.code, made.out, made.err) == (2, "", said)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -193,22 +211,4 @@ def test_what_cannot_be_drawn_is_refused_with_what_can_be(
     monkeypatch.chdir(tmp_path)
     made = ragtrial(capsys, "report", str(folder), *options)
     assert (made.code, made.out, made.err) == (2, "", f"error: {said}\n")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_plot_without_data_says_why(tmp_path: Path) -> None:
-    runs = {"one": {"q": "a b"}, "two": {"q": "b a"}}
-    report = scored_report(tmp_path / "report", {"q": {"a": 1}}, runs, "--metrics", "ndcg@2")
-    contest = input_of([load_report(report.folder)])
-    with pytest.raises(PlotError, match=r"^cannot plot curves: no metric has two cutoffs; add values of k and run"):
-        draw("curves", contest, analyse(contest, ComparisonOptions()))
-
-
-def test_without_matplotlib_one_is_told_what_to_install(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    made = ragtrial(capsys, "report", str(folder), "--plot", "curves", "-o", str(tmp_path / "x.svg"))
-    said = "error: plots need matplotlib, which is not installed: pip install 'ragtrial[plot]'.\n"
-    assert (made.code, made.out, made.err) == (2, "", said)
     assert list(tmp_path.iterdir()) == []
