@@ -85,11 +85,11 @@ def test_sums_do_not_depend_on_the_order_and_a_hit_counts_once() -> None:
         fused_scores([parts[index] for index in order], fusing("weighted", "none")) for order in permutations(range(3))
     ]
     assert all(one == sums[0] for one in sums)
-    first, second = [(A, 3.0), (B, 2.0), (C, 1.0)], [(C, 2.0), (B, 1.0)]
-    found = fuse([rankings(first), rankings(second)], fusing(), in_place)
+    first, second = rankings([(A, 3.0), (B, 2.0), (C, 1.0)]), rankings([(C, 2.0), (B, 1.0)])
+    found = fuse([first, second], fusing(), in_place)
     assert found.rankings.codes.tolist() == [[C, B, A]]
     assert (found.lists.tolist(), found.best.tolist(), found.column.tolist()) == ([[2, 2, 1]], [[1, 0, 0]], [[0, 1, 0]])
-    heavy = fuse([rankings(first), rankings(second)], fusing(), in_place, (1, 2))
+    heavy = fuse([first, second], fusing(), in_place, (1, 2))
     assert heavy.rankings.codes.tolist() == [[C, B, A]]
     assert heavy.best.tolist() == [[1, 1, 0]]
     found = fuse([rankings([(A, 3.0), (A, 2.0), (B, 1.0)]), rankings([(B, 1.0)])], fusing(), in_place)

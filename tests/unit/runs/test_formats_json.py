@@ -142,10 +142,10 @@ def test_faults_of_dicts_and_pairs_judged_twice_are_told(tmp_path: Path) -> None
     assert lines[20:] == ["the given dict: and 1,480 more like these."]
     row = {"qid": "q", "docid": "d", "rel": 1}
     path = write_rows(tmp_path / "a.jsonl", [row, {**row, "docid": "e"}, {**row, "rel": 0}, {**row, "rel": 1.5}, row])
-    with pytest.raises(LabelsError) as caught:
+    with pytest.raises(LabelsError) as judged:
         read_qrels(path)
     twice = "judges document 'd' for query 'q', as line 1 does; give each pair one grade."
-    assert told(caught, tmp_path) == [
+    assert told(judged, tmp_path) == [
         f"a.jsonl:3: {twice}",
         "a.jsonl:4: the grade 1.5 must be a whole number, such as 1.",
         f"a.jsonl:4: {twice}",
