@@ -58,11 +58,11 @@ def test_queries_stand_by_gain_and_what_all_settings_fail_is_listed(scored: Repo
     assert [row[0] for row in differences_table(found, None).cells[1:]] == ["far", "down", "up", "same", "lost"]
     (part,) = compare_settings(inputs(scored), ComparisonOptions("old")).comparisons
     assert (part.wins, part.ties, part.losses) == (found.won, found.tied, found.lost)
-    found = shared_queries(inputs(scored))
-    assert ([one.id for one in found.failed], found.failed_count) == (["lost"], 1)
-    assert ([(one.id, one.value) for one in found.equal], found.equal_count) == ([("same", 1.0)], 1)
-    assert (found.settings, found.queries) == (2, 5)
-    assert shared_lines(found) == [
+    shared = shared_queries(inputs(scored))
+    assert ([one.id for one in shared.failed], shared.failed_count) == (["lost"], 1)
+    assert ([(one.id, one.value) for one in shared.equal], shared.equal_count) == ([("same", 1.0)], 1)
+    assert (shared.settings, shared.queries) == (2, 5)
+    assert shared_lines(shared) == [
         "Queries that fail with all settings (ndcg@3): 1 of 5", "  lost",
         "Queries on which all settings score the same: 1 more", "  1.000  same",
     ]  # fmt: skip

@@ -155,9 +155,9 @@ def test_what_only_rounding_or_reports_keep_apart_is_not_matched() -> None:
     ]  # fmt: skip
     one = report_of([swept("a", {SIZE: 1}, [0.1]), swept("a", {SIZE: 2}, [0.2])], run_id="one")
     two = report_of([swept("a", {SIZE: 1}, [0.5]), swept("a", {SIZE: 2}, [0.8])], run_id="two")
-    found = sweep_effects(contest_over(one, two), Procedure(flips=100))
-    assert found is not None
-    assert (found.effects[0].matched, found.effects[0].difference) == pytest.approx((2, 0.2))
+    both = sweep_effects(contest_over(one, two), Procedure(flips=100))
+    assert both is not None
+    assert (both.effects[0].matched, both.effects[0].difference) == pytest.approx((2, 0.2))
     lone = sweep_effects(contest_over(one, report_of([swept("a", {SIZE: 3}, [0.5])])), Procedure(flips=100))
     assert lone is not None
     assert [part.matched for part in lone.effects] == [1, 0]
