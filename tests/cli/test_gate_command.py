@@ -138,8 +138,9 @@ def test_a_committed_file_of_scores_is_a_baseline_as_its_report_is(
     ids = [line.partition(",")[0] for line in lines[1:]]
     assert ids == sorted(f"q{number}" for number in range(12))
     worse = "ndcg@3 worse than baseline"
-    same = run(capsys, "--baseline", "baseline.csv", "--fail-if", "ndcg@3 not within 0 of baseline")
+    same = run(capsys, "--baseline", "baseline.csv", "--fail-if", "ndcg@3 not within 0 of baseline", "--report")
     assert (same.code, "identical  dense" in same.out) == (0, True), same.err
+    assert list(place.glob("results/*/*/report.html"))
     experiment(place, dense=2)
     by_report, by_file, named = (
         run(capsys, "--baseline", name, "--fail-if", worse, "--json")

@@ -17,10 +17,12 @@ from small_experiment import CONFIG, HASHING, small_experiment
 
 HOSTILE = "![i](https://e.x/i) <img src=e> <!-- @octocat #12 GH-3 www.e.x [l](javascript:a) `$(touch no)`"
 BROKEN = '  broken: {kind: dense, top_k: 10, embedder: {kind: custom, function: "hashing:fail"}}\nlatency:'
-SHOUTING = f"""{HASHING}
+SHOUTING = f"""import os
+{HASHING}
 
 print("::error::of a function")
 print("::stop-commands::mine")
+print("token:", "secret-token" in os.environ.values())
 
 
 def fail(texts):
@@ -58,6 +60,7 @@ def test_a_pull_request_has_one_comment_and_the_gates_decide_the_job(tmp_path: P
     assert first.summary.startswith("### small: incomplete (2 gates: 2 passed)\n")
     assert links(first.summary) == ['<a href="https://github.com/owner/app/actions/runs/42">']
     assert "::error::of a function" in first.log
+    assert set(re.findall("token: (.*)", first.log)) == {"False"}
     assert first.commands() == []
     restored, saved = (given for name, given in first.used if name.startswith("actions/cache/"))
     assert re.fullmatch("ragtrial-Linux-[0-9a-f]{32}", restored["key"])
@@ -88,6 +91,14 @@ def test_the_summary_is_always_written_and_only_own_branches_get_a_comment(
     assert job.summary.startswith("### <code>trial/experiment.yaml</code>: no result\n\nragtrial did not run")
     assert len(comments.requests) == requests
     assert job.used == []
+
+
+def test_actions_of_others_are_pinned(tmp_path: Path) -> None:
+    """A tag can be moved to other code."""
+    steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    used = [step["uses"] for step in steps if "uses" in step]
+    assert len(used) == 3
+    assert all(re.fullmatch("actions/[a-z/-]+@[0-9a-f]{40}", name) for name in used)
 
 
 @pytest.mark.parametrize(("given", "words"), [
