@@ -34,15 +34,19 @@ KEPT = {"sparse": 0.3, "dense": 1.0}
 SETTINGS_ALIKE = 0.7
 """The correlation between the differences of two settings."""
 _LARGEST_DRAWS = 20_000
-_GRID = np.linspace(-9, 9, 20_001)
+_GRID = np.linspace(-9, 9, 4_001)
 
 
 def gamma_of(normals: Scores, skewness: float, kept: float) -> Scores:
     """Gamma-distributed values less their mean from two arrays of normal values; a share ``kept`` of them is not 0."""
     which, how = normals
-    alpha = 4 / (skewness**2 * kept)
-    values = np.interp(how, _GRID, gammaincinv(alpha, ndtr(_GRID)) - alpha)
-    return np.where(which < ndtri(kept), values, 0.0)
+    return np.where(which < ndtri(kept), np.interp(how, _GRID, gamma_quantiles(4 / (skewness**2 * kept))), 0.0)
+
+
+@cache
+def gamma_quantiles(alpha: float) -> Scores:
+    """The values of a gamma distribution less its mean where a normal one has those of ``_GRID``."""
+    return np.asarray(gammaincinv(alpha, ndtr(_GRID)) - alpha)
 
 
 def alike(rng: np.random.Generator, size: tuple[int, ...]) -> Scores:
@@ -100,7 +104,7 @@ def largest_t(comparisons: int, n: int, level: float = 0.05) -> float:
 
 def widths(families: Sequence[Family], inferences: Sequence[Inference], procedure: Procedure) -> list[float]:
     """For each family that is tested, its `width`."""
-    alone = infer([replace(family, clusters=None) for family in families], procedure)
+    alone = [infer([replace(family, clusters=None)], procedure)[0] for family in families]
     found = []
     for family, one, other in zip(families, inferences, alone, strict=True):
         both = ~np.isnan(one.low) & ~np.isnan(other.low)

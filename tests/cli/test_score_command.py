@@ -12,6 +12,7 @@ import pytest
 
 from commands import Outcome
 from ragtrial import load_report
+from ragtrial.comparison.comparison_input import input_of
 from report_hits import hits_of
 from small_experiment import Capture, ragtrial, succeeded
 
@@ -187,6 +188,15 @@ def test_a_report_has_rankings_by_rank_and_to_the_depth(capsys: Capture) -> None
     assert [(hit["rank"], hit["doc"], hit["score"]) for hit in query["hits"]] == [(1, "c", None), (2, "x", None)]
     (setting,) = ragtrial(capsys, "show", "rep", "--json").json["settings"]
     assert setting["per_query"]["short"] == [False, True, True, True]
+
+
+def test_a_report_of_scores_may_join_questions_by_their_documents(capsys: Capture) -> None:
+    Path("pairs.qrels").write_text("".join(f"q{place} 0 d{place // 2} 1\n" for place in range(8)))
+    Path("pairs.run").write_text("".join(f"q{place} Q0 d{place // 2} 1 {place} run\n" for place in range(8)))
+    succeeded(capsys, "score", "pairs.qrels", "pairs.run", "--clusters", "document", "-o", "pairs", "-q")
+    assert input_of(["pairs"], may_be_one=True).clusters == pytest.approx([0, 0, 1, 1, 2, 2, 3, 3])
+    refused = ragtrial(capsys, "score", "pairs.qrels", "pairs.run", "--clusters", "document")
+    assert (refused.code, "add --output REPORT" in refused.err) == (2, True)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

@@ -34,6 +34,9 @@ class _Rules:
     duplicates: Literal["error", "first"] = DUPLICATES
     trec_compat: bool = option("Order, ties, topics and negative grades as trec_eval has them.")
     ties: bool = option("Show what the order of equal scores could change.")
+    clusters: Literal["document"] | None = option(
+        "With --output: `compare` takes questions that share relevant documents as one cluster."
+    )
 
     def protocol(self, metrics: str | None) -> score_runs.Protocol:
         """With the metrics that were named, or the usual ones. Raises MetricError for other names."""
@@ -73,6 +76,7 @@ def command(
         ([qrels, *runs].count("-") > 1, "standard input can be read once; only one file may be `-`."),
         (rules.trec_compat and rules.no_relevant == "skip",
          "--trec-compat counts every query; it cannot be with --no-relevant skip."),
+        (rules.clusters and not output, "--clusters is for comparisons of a report; add --output REPORT."),
         (output == "-", "--output is a folder; --json prints the scores for programs."),
     ):  # fmt: skip
         if is_wrong:

@@ -74,7 +74,11 @@ def _built(scoring: Scoring, experiment: str) -> tuple[Report, dict[str, list[Ro
         settings,
         labels,
         MetricChoice(protocol.metrics, protocol.metrics[0]),
-        EvaluatorOptions(relevance_threshold=protocol.relevance_threshold, no_relevant=protocol.no_relevant),
+        EvaluatorOptions(
+            relevance_threshold=protocol.relevance_threshold,
+            no_relevant=protocol.no_relevant,
+            clusters=protocol.clusters,
+        ),
         None,
         [warning for run in scoring.runs for warning in run.warnings],
         documents=dict.fromkeys(("documents", "empty_documents", "documents_fingerprint")),

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import islice
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -165,7 +165,8 @@ class Protocol:
     about a document that occurs twice in a ranking: an error, or only its first occurrence counts. ``trec_compat``
     follows trec_eval: equal scores by document id, descending; ``no_relevant`` is zero; grades below 0 are pooled
     documents without a judgment; more than six columns in a run are its tag. ``ties`` asks for the range of
-    every metric over the orders of equal scores.
+    every metric over the orders of equal scores. ``clusters`` is for comparisons of a report of the scores: with
+    ``document``, queries with a common relevant document are one cluster there.
 
     Raises InputError for a threshold or a depth below 1.
     """
@@ -178,6 +179,7 @@ class Protocol:
     duplicates: Duplicates = "error"
     trec_compat: bool = False
     ties: bool = False
+    clusters: Literal["document"] | None = None
 
     def __post_init__(self) -> None:
         depth = 1 if self.depth is None else self.depth
@@ -185,9 +187,15 @@ class Protocol:
         for name, value in numbers:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InputError(f"the {name} is {value!r}; it must be a whole number of at least 1.")
-        for name, choices in (("no_relevant", get_args(NoRelevant)), ("duplicates", get_args(Duplicates))):
+        kinds = {
+            "no_relevant": get_args(NoRelevant),
+            "duplicates": get_args(Duplicates),
+            "clusters": (None, "document"),
+        }
+        for name, choices in kinds.items():
             if getattr(self, name) not in choices:
-                raise InputError(f"{name} is {getattr(self, name)!r}; it must be one of: {', '.join(choices)}.")
+                known = ", ".join(map(str, choices))
+                raise InputError(f"{name} is {getattr(self, name)!r}; it must be one of: {known}.")
         if self.trec_compat:
             object.__setattr__(self, "no_relevant", "zero")
 
@@ -198,7 +206,8 @@ class Protocol:
 
     def as_json(self) -> dict[str, Any]:
         """The rules as JSON values."""
-        return {**asdict(self), "metrics": [str(metric) for metric in self.metrics], "order": self.order}
+        rules = {**asdict(self), "metrics": [str(metric) for metric in self.metrics], "order": self.order}
+        return rules if self.clusters else {name: rule for name, rule in rules.items() if name != "clusters"}
 
     def prepared(self, graded: GradedRankings) -> GradedRankings:
         """Rankings as they are scored: without unjudged hits if so asked, then cut."""
@@ -380,7 +389,7 @@ def score(
     columns are guessed by their usual names or given: ``run_columns={"query": "q", "document": "d", "score": "s"}``.
     ``runs`` is one of these, several by name, ``{"bm25": run, "dense": run}``, or a list of them. ``rules`` are fields
     of ``Protocol``: ``relevance_threshold``, ``no_relevant``, ``depth``, ``judged_only``, ``duplicates``,
-    ``trec_compat``, ``ties``. Raises LabelsError for invalid qrels, RunFileError for an invalid run,
+    ``trec_compat``, ``ties``, ``clusters``. Raises LabelsError for invalid qrels, RunFileError for an invalid run,
     MetricError.
     """
     known = [one.name for one in fields(Protocol)][1:]

@@ -26,7 +26,7 @@ RETRIEVERS: dict[str, dict[str, Any]] = {
 
 
 def written(
-    folder: Path, answerable: int, unanswerable: int, *, tags: tuple[str, ...] = (), known_words: int = 1
+    folder: Path, answerable: int, unanswerable: int, *, tags: tuple[str, ...] = (), known_words: int = 1, size: int = 1
 ) -> Path:
     """A config with documents, answerable questions, and unanswerable ones with fewer words of the documents."""
     random, queries = Random(5), list[dict[str, Any]]()
@@ -39,6 +39,8 @@ def written(
     for place in range(unanswerable):
         text = " ".join([*random.sample(WORDS, known_words and place % 3), f"unknown{place}"])
         queries.append({"id": f"u{place}", "text": text, "tags": ["unanswerable", *tags], "relevant_docs": []})
+    if size > 1:
+        queries = [{**query, "cluster": query["id"][0] + str(place // size)} for place, query in enumerate(queries)]
     (folder / "queries.json").write_text(json.dumps({"queries": queries}))
     dataset = {"corpus": "documents", "queries": "queries.json"}
     places = {"output": {"directory": str(folder / "results")}, "workspace": str(folder / "workspace")}
@@ -116,6 +118,17 @@ def test_there_is_no_interval_below_30_and_no_value_below_10(tmp_path: Path, cap
     few = run_experiment(load_config(written(tmp_path / "few", 29, 9)))
     assert not any(setting.separation for setting in few.settings)
     assert "abstaining" not in succeeded(capsys, "show", few.folder).out
+
+
+def test_clusters_widen_intervals_and_fewer_than_10_have_none(tmp_path: Path, report: Report, capsys: Capture) -> None:
+    pairs, sixes = (run_experiment(load_config(written(tmp_path / str(size), 40, 30, size=size))) for size in (2, 6))
+    assert "cluster" not in succeeded(capsys, "show", report.folder).out
+    for run, clusters, has_interval in ((pairs, 15, True), (sixes, 6, False)):
+        parts = [part for setting in run.settings if (part := setting.separation) and part.against]
+        assert {(part.clusters, part.ci is not None) for part in parts} == {(clusters, has_interval)}
+        shown = succeeded(capsys, "show", run.folder).out
+        told = "No interval: the questions of one kind are in 6 clusters, fewer than 10."
+        assert (told in " ".join(shown.split())) == (not has_interval)
 
 
 def test_drafts_that_words_give_away_are_warned_of(tmp_path: Path, report: Report) -> None:
