@@ -29,7 +29,7 @@ MOST_LINES = 600
 """Of a file, with everything."""
 MOST_CODE = 39_450
 """Lines of code of the package: without blank lines, comments and docstrings. New features raise it on purpose."""
-MOST_FILES = 286
+MOST_FILES = 285
 
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
 

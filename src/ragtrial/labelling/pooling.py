@@ -13,7 +13,7 @@ from ragtrial.comparison.comparison_input import ComparisonInput, Pair
 from ragtrial.comparison.judged_rankings import HitKey, JudgedRankings
 from ragtrial.errors import InputError, counted
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics import parse_metric
+from ragtrial.evaluation.metrics import metric_called
 from ragtrial.labelling.found_texts import texts_to_grade
 from ragtrial.labelling.label_target import label_target, refuse_others
 from ragtrial.labelling.worklist import Drawn, Worklist
@@ -82,7 +82,7 @@ class Pool:
 
     def __init__(self, inputs: ComparisonInput, depth: int | None = None) -> None:
         self._contest = inputs
-        self._metric = parse_metric(inputs.primary)
+        self._metric = metric_called(inputs.primary)
         self._rankings = JudgedRankings(inputs)
         self._values = inputs.scores(inputs.primary).values
         self.depth = depth or self._rankings.usual_depth()

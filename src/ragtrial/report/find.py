@@ -6,7 +6,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ragtrial.dataset.texts import near_names
 from ragtrial.errors import ReportError, counted, did_you_mean, listed
+
+_TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".eval", ".gz")
+"""Endings of tables of scores."""
 
 
 def find_report(reference: str, directory: Path) -> Path:
@@ -32,6 +36,8 @@ def find_report(reference: str, directory: Path) -> Path:
     if matching:
         names = listed(run.name for run in matching)
         raise ReportError(f"{reference!r} may be any of: {names}. Write more of the id.")
+    if folder.suffix in _TABLES and not folder.exists():
+        raise ReportError(f"there is no file {reference!r}.{near_names(folder)}")
     if folder.is_file():
         raise ReportError(
             f"{reference!r} is a file, and a report is a folder. A table of scores has no rankings; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -154,14 +153,12 @@ def number_in(cell: object) -> float | None:
 
 def is_score(cell: object) -> bool:
     """True for a number, or a word that passes or fails."""
-    number = number_in(cell)
-    return (number is not None and not math.isnan(number)) or _word(cell) in _PASSED | _FAILED
+    return number_in(cell) is not None or _word(cell) in _PASSED | _FAILED
 
 
 def is_blank(cell: object) -> bool:
     """True if there is no value, or one of the usual words for none."""
-    number = number_in(cell)
-    return _word(cell) in _EMPTY if number is None else math.isnan(number)
+    return _word(cell) in _EMPTY
 
 
 def _word(cell: object) -> str:
@@ -174,10 +171,11 @@ def converted(scores: Iterable[Score], content: Content) -> Iterator[Score]:
     Words that pass or fail are 1 and 0. Next to numbers of the same metric, ``failed`` is no value.
     """
     given = list(scores)
-    numeric = {score.metric for score in given if number_in(score.value) is not None}
-    for score in given:
-        number, word = number_in(score.value), _word(score.value)
-        if score.error or (number is None and word in _EMPTY) or (number is not None and math.isnan(number)):
+    numbers = [None if is_blank(score.value) else number_in(score.value) for score in given]
+    numeric = {score.metric for score, number in zip(given, numbers, strict=True) if number is not None}
+    for score, number in zip(given, numbers, strict=True):
+        word = _word(score.value)
+        if score.error or word in _EMPTY:
             yield replace(score, value=None, error=score.error or NO_VALUE)
         elif number is not None and abs(number) <= _MOST:
             yield replace(score, value=number)

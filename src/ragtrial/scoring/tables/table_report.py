@@ -116,11 +116,13 @@ class _Sums:
         self._missing: list[tuple[int, Score]] = []
 
     def add(self, score: Score, row: int, size: int) -> None:
-        cells = self._cells.setdefault((score.metric, score.setting), np.zeros((2, size)))
+        named = score.metric, score.setting
+        if named not in self._cells:
+            self._cells[named] = np.zeros((2, size))
         if score.error:
             self._missing.append((row, score))
         else:
-            cells[:, row] += score.value, 1
+            self._cells[named][:, row] += score.value, 1
 
     @property
     def settings(self) -> list[str]:
