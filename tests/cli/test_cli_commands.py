@@ -113,8 +113,9 @@ def test_init_says_what_the_first_run_takes(tmp_path: Path, capsys: Capture) -> 
 
 @pytest.mark.parametrize(("rows", "unit"), [
     (["which?,,a.md"], "document"), (["which?,,a.md", "what?,Text,"], "document"), (["what?,Text,"], "span"),
+    (["which?,,a.md", *[f"{number}?,Text," for number in range(20)]], "span"),
 ])  # fmt: skip
-def test_init_scores_documents_where_a_label_has_no_passage(
+def test_init_scores_documents_where_many_labels_have_no_passage(
     tmp_path: Path, capsys: Capture, rows: list[str], unit: str
 ) -> None:
     """Its passage would be the whole document, which no chunk covers: every setting would seem to fail."""

@@ -32,6 +32,10 @@ folder:
 This replaces prompt_queries.json. With `--fuzzy 0.9` it also takes text that is at least 90% alike.
 
 {page}"""
+
+_MOST_WHOLE = 0.05
+"""Documents are scored if a larger share of the labels above grade 0 names whole documents."""
+
 _DOCUMENTS = ("account", "payment", "returns", "setup", "shipping", "warranty")
 
 
@@ -65,12 +69,13 @@ def command(
     converted = _own_labels(terminal, corpus or "", labels, folder, empty) if labels else {}
     lost = converted.get("counts", {}).get("lost", 0)
     documents = converted.get("whole_documents", 0)
+    by_document = documents > _MOST_WHOLE * (documents + converted.get("passages", 0))
     if root is not None:
-        files[CONFIG_NAME] = _own_config(folder, root, by_document=documents > 0)
+        files[CONFIG_NAME] = _own_config(folder, root, by_document=by_document)
     for name, text in files.items():
         save(folder / name, text)
     lines = [Line(f"wrote {folder / name}") for name in files]
-    if documents and len(converted["counts"].keys() - {"document", "lost"}):
+    if by_document and converted["passages"]:
         lines.append(Line(f"{counted(documents, 'label')} without a passage: documents are scored (evaluators.unit)."))
     if lost:
         names.append(_NOT_FOUND)
@@ -97,7 +102,7 @@ def _next_steps(corpus: str | None, labels: str | None, converted: Mapping[str, 
 def _own_config(root: Path, corpus: Path, *, by_document: bool) -> str:
     """The config in ``root`` for the documents at ``corpus``: named after the folder.
 
-    It scores passages, unless labels lack them: what they ask for would be a whole document, which no hit has.
+    It scores passages, unless many labels lack them: what these ask for would be a whole document, which no hit has.
     """
     text = (_START / CONFIG_NAME).read_text("utf-8")
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", root.resolve().name).lstrip("-_")[:100]
@@ -126,8 +131,10 @@ def _own_labels(
             page = converting.lost_page(converted, labels, texts)
             save(folder / _NOT_FOUND, _NOT_FOUND_PAGE.format(page=page, again=shlex.join(again)))
         terminal.say()
-        whole = sum(label.document is not None and label.answer.relevance > 0 for label in converted.placed)
-        return {**answer.content, "whole_documents": whole, "bytes": int(texts.sizes.sum())}
+        found = [label for label in converted.placed if label.answer.relevance > 0 and label.how != "lost"]
+        whole = sum(label.document is not None for label in found)
+        counts = {"whole_documents": whole, "passages": len(found) - whole}
+        return {**answer.content, **counts, "bytes": int(texts.sizes.sum())}
 
 
 def _small() -> dict[str, str]:
