@@ -74,7 +74,7 @@ _UNANSWERABLE = (
 )
 _NONE = re.compile(r"\W*none\W*", re.IGNORECASE)
 _SIGNS = "*_#> \t"
-_ITEM = re.compile(r"(?:[-\u2022]|\d{1,2}[.)])\s+")
+_ITEM = re.compile(r"\A(?:[-\u2022]|\d{1,2}[.)])\s+")
 _NAMES = {
     "question": re.compile("q|question|frage|pregunta|pergunta|domanda|vraag|pytanie|вопрос|问题|問題|質問|질문|سؤال"),
     "answer": re.compile(

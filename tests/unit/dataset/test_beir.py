@@ -165,6 +165,13 @@ HEADERS = {
     "TREC": "topic\titer\tdocno\trel\nq1\t0\td1\t2\n",
     "quoted": '"query-id"\t"corpus-id"\t"score"\n"q1"\t"d1"\t"2"\n',
     "semicolons of a spreadsheet": "Query-ID;Document_ID;Grade\nq1;d1;2\n",
+    "MTEB by pandas": ",query-id,corpus-id,score\n0,q1,d1,2.0\n",
+    "Quepid": "query,docid,rating\nq1,d1,2\n",
+    "PyTerrier's two ids": "qid,docid,docno,label\nq1,7,d1,2\n",
+    "Excel": 'sep=;\r\n"Query ID";"Document ID";"Relevance"\r\n"q1";"d1";"2"\r\n',
+    "Google Sheets": "Query ID,Passage ID,Relevance grade,\n,,,\nq1,d1,2,\n",
+    "comments": "# judged by hand\n\ndoc_id,queryId,judgment\nd1,q1,2\n",
+    "none, with commas": "q1,d1,2\n",
     "commas in quotes": '"query","document","relevance"\n"q1","d1","2"\n',
 }
 

@@ -61,7 +61,7 @@ def passage(search: PassageSearch, text: str) -> SourcePassage:
         ("Question: How long?\nAnswer: thirty days", "How long?", "thirty days"),
         ("I think.\n\n**Question:** How long?\n**Answer:** \"thirty days\"\n", "How long?", "thirty days"),
         ("question: a?\nanswer: b\nQuestion: How long?\nAnswer: thirty\ndays", "How long?", "thirty\ndays"),
-        ("1. Question: How long?\n2. Answer: thirty days", "How long?", "thirty days"),
+        ("1. Question: Number 6. How long?\n2. Answer: In 4. Then 5 days", "Number 6. How long?", "In 4. Then 5 days"),
         ("- **Q:** How long?\n- **A:** thirty days", "How long?", "thirty days"),
         ("问题：多久？\n答案：三十天", "多久？", "三十天"),
         ("質問：どのくらい？\n回答：「三十日」", "どのくらい？", "三十日"),

@@ -86,25 +86,6 @@ def test_every_fault_of_a_run_with_a_header_is_told_with_its_line(tmp_path: Path
     assert faults_of(RunFileError, tmp_path / "g.csv") == ["g.csv:4: the score '?' is no number, or none of 64 bits."]
 
 
-QRELS_WITH_HEADERS = {
-    "BEIR": "query-id\tcorpus-id\tscore\nq1\td1\t2\nq2\td2\t0\n",
-    "TREC, named": "topic iter docno rel\nq1 0 d1 2\nq2 0 d2 0\n",
-    "MTEB by pandas": ",query-id,corpus-id,score\n0,q1,d1,2.0\n1,q2,d2,0.0\n",
-    "Quepid": "query,docid,rating\nq1,d1,2\nq2,d2,0\n",
-    "PyTerrier": "qid\tdocno\tlabel\titeration\nq1\td1\t2\t0\nq2\td2\t0\t0\n",
-    "Excel": 'sep=;\r\n"Query ID";"Document ID";"Relevance"\r\n"q1";"d1";"2"\r\n"q2";"d2";"0"\r\n',
-    "Google Sheets": "Query ID,Passage ID,Relevance grade,\nq1,d1,2,\n,,,\nq2,d2,0,\n",
-    "comments": "# judged by hand\n\n# 2 rows\ndoc_id,query_id,judgment\nd1,q1,2\nd2,q2,0\n",
-    "none, with commas": "q1,d1,2\nq2,d2,0\n",
-}
-
-
-@pytest.mark.parametrize("tool", QRELS_WITH_HEADERS)
-def test_qrels_are_read_by_the_header_of_any_tool(tmp_path: Path, tool: str) -> None:
-    write_files(tmp_path, {"a.csv": QRELS_WITH_HEADERS[tool]})
-    assert qrels_rows(read_qrels(tmp_path / "a.csv")) == {"q1": {"d1": 2}, "q2": {"d2": 0}}
-
-
 GRADED = {
     "BEIR": "query-id\tcorpus-id\tscore\nq1\td1\t{}\n",
     "three columns": "q1 d1 {}\n",
