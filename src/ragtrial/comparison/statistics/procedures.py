@@ -1,5 +1,6 @@
-"""The procedures: sign flips with a bootstrap-t; and if a model judged all queries, two-phase regression.
+"""Tests and intervals, corrected for the number of comparisons (max-t).
 
+The procedures are sign flips with a bootstrap-t; and if a model judged all queries, two-phase regression.
 Source of the latter: Cochran 1977, Sampling Techniques, chapter 12 (double sampling for regression). With a judge's
 differences it is now called prediction-powered inference; the degrees of freedom are adapted to few labels.
 """
