@@ -5,6 +5,7 @@ import html
 import io
 import json
 import re
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -85,41 +86,6 @@ def test_what_is_wrong_is_told_at_once_and_nothing_is_run(place: Path, capsys: C
     assert not (place / "results").exists()
 
 
-def test_a_setting_of_an_earlier_report_is_a_baseline(place: Path, capsys: Capture) -> None:
-    experiment(place, dense=0)
-    run(capsys)
-    first = load_report("latest").run_id
-    experiment(place, dense=2)
-    done = run(capsys, "--baseline", "latest:dense", "--fail-if", "ndcg@3 worse than baseline", "--json")
-    assert (done.code, done.json["exit_code"]) == (1, 1)
-    (gate,) = done.json["gates"]
-    assert (gate["outcome"], [one["setting"] for one in gate["findings"]]) == ("failed", ["dense"])
-    assert done.json["comparison"]["procedure"]["baseline"] == f"{first}:dense"
-    refused = run(capsys, "--baseline", "latest:dnse")
-    assert (refused.code, "has no setting 'dnse'. Did you mean 'dense'?" in refused.err) == (2, True)
-    assert run(capsys, "--baseline", "20200101:dense").code == 2
-
-
-def test_an_earlier_report_with_other_labels_or_metrics_is_refused(place: Path, capsys: Capture) -> None:
-    made = experiment(place, dense=0)
-    run(capsys)
-    queries = json.loads((place / "prompt_queries.json").read_text(encoding="utf-8"))["queries"]
-    queries[3]["relevant_docs"] = [{"doc": "d5.txt"}]
-    made.write_queries(queries[:-1])
-    done = run(capsys, "--baseline", "latest:dense")
-    assert done.code == 3
-    assert "query 'q3' has other labels of 'd3.txt'" in done.err
-    assert "The report is written: " in done.err
-    assert len(list((place / "results" / "kitchen").iterdir())) == 3  # with `latest`
-    experiment(place, dense=0)
-    run(capsys)
-    before = len(list((place / "results" / "kitchen").iterdir()))
-    more = ("--set", "evaluators.graded.k=[1,2,3]", "--fail-if", "ndcg@2 worse than baseline")
-    done = run(capsys, "--baseline", "latest:dense", *more)
-    assert (done.code, "has no ndcg@2." in done.err) == (2, True), done.err
-    assert len(list((place / "results" / "kitchen").iterdir())) == before
-
-
 @pytest.fixture
 def baseline(place: Path, capsys: Capture) -> Experiment:
     """An experiment of one setting, whose scores are in baseline.csv."""
@@ -160,7 +126,7 @@ def test_a_committed_file_of_scores_is_a_baseline_as_its_report_is(
     assert (compared.code, "gate failed: ndcg@3 worse than baseline: latest:dense -0." in compared.err) == (1, True)
 
 
-def test_a_file_of_scores_shows_which_questions_have_changed(baseline: Experiment, capsys: Capture) -> None:
+def test_a_baseline_with_other_questions_is_refused_and_the_run_is_kept(baseline: Experiment, capsys: Capture) -> None:
     labels = json.loads(Path("prompt_queries.json").read_text(encoding="utf-8"))["queries"]
     added = {"id": "=new", "text": "question 3", "relevant_docs": [{"doc": "d3.txt"}]}
     baseline.write_queries([*labels, added])
@@ -168,6 +134,7 @@ def test_a_file_of_scores_shows_which_questions_have_changed(baseline: Experimen
     assert (done.code, "1 of 13 queries is only in kitchen ('=new')" in done.err) == (0, True), done.err
     assert ragtrial(capsys, "export", "latest", "more.csv", "--baseline").code == 0
     assert "only in" not in run(capsys, "--baseline", "more.csv").err, "an id like a formula is read as it was"
+    earlier = f"{load_report('latest').run_id}:dense"
     labels[3]["relevant_docs"].append({"doc": "d5.txt", "relevance": 2})
     labels[4]["text"] = "another question 4"
     labels[5]["relevant_docs"][0]["relevance"] = 1  # as before
@@ -176,6 +143,9 @@ def test_a_file_of_scores_shows_which_questions_have_changed(baseline: Experimen
     assert done.code == 3
     assert "(query 'q3' has other labels or rules of scoring, query 'q4' has another text)" in done.err
     assert "`ragtrial export REPORT FILE --baseline`" in done.err
+    done = run(capsys, "--baseline", earlier)
+    assert (done.code, "query 'q3' has other labels of 'd5.txt'" in done.err) == (3, True), done.err
+    assert f"The report is written: {load_report('latest').folder.resolve()}" in done.err
     common = ragtrial(capsys, "compare", "latest", "--baseline", "baseline.csv", "--common", "--json").json
     assert {part["n"] for part in common["comparisons"]} == {10}
     stricter = run(capsys, "--baseline", "baseline.csv", "--set", "evaluators.relevance_threshold=2")
@@ -187,27 +157,31 @@ def test_a_file_of_scores_shows_which_questions_have_changed(baseline: Experimen
     assert (mixed.code, mixed.err.count("Its labels or its text changed in between.")) == (2, 12)
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    (["run", "config.yaml", "--baseline", "gone.csv"], "a file of scores is written by `ragtrial export --baseline`."),
-    (["run", "config.yaml", "--baseline", "baseline.csv:late"], "and not 'late'; name one: baseline.csv:dense."),
-    (["run", "config.yaml", "--baseline", "two.csv"], "two.csv has the settings dense, late; name one: two.csv:dense."),
-    (["run", "config.yaml", "--baseline", "config.yaml"], "config.yaml: "),
-    (["run", "config.yaml", "--baseline", "baseline.csv", "--set", "evaluators.primary_metric=precision@3"],
-     "baseline.csv has no precision@3."),
-    (["export", "latest", "a.csv", "--metrics", "all"], "--metrics needs it."),
-    (["export", "latest", "a.csv", "--baseline", "--qrels"], "--baseline cannot be combined with --qrels and"),
-    (["export", "latest", "a.csv", "--baseline", "--metrics", "ndgc@3"], "ndgc@3"),
-    (["export", "latest", "a.csv", "--baseline", "--run", "late"], "has no setting 'late'"),
-])  # fmt: skip
-def test_a_wrong_baseline_file_is_refused_at_once(
-    baseline: Experiment, capsys: Capture, options: list[str], message: str
-) -> None:
+WRONG = {
+    "run config.yaml --baseline latest:dnse": "has no setting 'dnse'. Did you mean 'dense'?",
+    "run config.yaml --baseline 20200101:dense": "20200101",
+    "run config.yaml --baseline latest:dense --set evaluators.graded.k=[1,2,3] --fail-if 'ndcg@2 worse than baseline'":
+        " has no ndcg@2.",
+    "run config.yaml --baseline gone.csv": "a file of scores is written by `ragtrial export --baseline`.",
+    "run config.yaml --baseline baseline.csv:late": "and not 'late'; name one: baseline.csv:dense.",
+    "run config.yaml --baseline two.csv": "two.csv has the settings dense, late; name one: two.csv:dense.",
+    "run config.yaml --baseline config.yaml": "config.yaml: ",
+    "run config.yaml --baseline baseline.csv --set evaluators.primary_metric=precision@3": "csv has no precision@3.",
+    "export latest a.csv --metrics all": "--metrics needs it.",
+    "export latest a.csv --baseline --qrels": "--baseline cannot be combined with --qrels and",
+    "export latest a.csv --baseline --metrics ndgc@3": "ndgc@3",
+    "export latest a.csv --baseline --run late": "has no setting 'late'",
+}  # fmt: skip
+
+
+def test_a_wrong_baseline_is_refused_at_once(baseline: Experiment, capsys: Capture) -> None:
     text = Path("baseline.csv").read_text(encoding="utf-8")
-    others = text.partition("\n")[2].replace(",dense,", ",late,")
-    Path("two.csv").write_text(text + others, encoding="utf-8")
-    done = ragtrial(capsys, *options)
-    assert (done.code, message in done.err) == (2, True), done.err
+    Path("two.csv").write_text(text + text.partition("\n")[2].replace(",dense,", ",late,"), encoding="utf-8")
+    for line, message in WRONG.items():
+        done = ragtrial(capsys, *shlex.split(line))
+        assert (done.code, message in done.err) == (2, True), line + done.err
     assert not Path("a.csv").exists()
+    assert len(list(Path("results/kitchen").iterdir())) == 2  # with `latest`
 
 
 def test_a_gate_that_fails_goes_before_a_setting_that_could_not_be_run(place: Path, capsys: Capture) -> None:

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import yaml
 
@@ -126,18 +126,17 @@ class Job:
         return commands
 
 
-def _at(contexts: Mapping[str, Any], path: str) -> Any:
-    value: Any = contexts
-    for name in path.split("."):
-        value = value.get(name, "") if isinstance(value, Mapping) else ""
-    return value
+def _at(contexts: Any, path: str) -> Any:
+    name, dot, rest = path.partition(".")
+    value = contexts.get(name, "") if isinstance(contexts, Mapping) else ""
+    return _at(value, rest) if dot else value
 
 
 @dataclass
 class Comments:
-    """The comments of pull request 7, and the requests for them; ``login`` is the user of the token, if it has one.
+    """Comments of pull request 7 and the requests about them; ``login`` is the user of the token, if it has one.
 
-    GitLab's notes of merge request 7 of project 1 are the same.
+    GitLab's notes of a merge request are the same. Changes are answered with ``status``, unless it is 200.
     """
 
     address: str = ""
@@ -146,51 +145,40 @@ class Comments:
     login: str | None = None
     status: int = 200
 
-    def add(self, body: str, user: str, kind: str = "User") -> dict[str, Any]:
-        number = len(self.comments) + 1
-        comment = {"id": number, "body": body, "html_url": f"https://c/{number}", "user": {"login": user, "type": kind},
-                   "author": {"username": user}}  # fmt: skip
-        self.comments.append(comment)
-        return comment
+    def add(self, body: str, user: str = "", kind: str = "User") -> dict[str, Any]:
+        user, number = user or self.login or "project_1_bot_5", len(self.comments) + 1
+        self.comments.append({"id": number, "body": body, "html_url": f"https://c/{number}",
+                              "user": {"login": user, "type": kind}, "author": {"username": user}})  # fmt: skip
+        return self.comments[-1]
 
-    def answer(self, method: str, path: str, body: dict[str, str]) -> tuple[int, Any]:
-        """The status and the JSON of an answer; a status other than 200 is the answer to each change."""
+    def answer(self, method: str, path: str, fields: Mapping[str, str]) -> tuple[int, Any]:
+        """The status and the JSON of an answer."""
         self.requests.append((method, path))
-        parts = urlsplit(path)
-        if parts.path.startswith("/projects/1/merge_requests/7/notes"):
-            if method == "GET":
-                return 200, self.comments
-            if method == "POST":
-                return 201, self.add(body["body"], "project_1_bot_5")
-            self.comments[int(parts.path.rpartition("/")[2]) - 1]["body"] = body["body"]
-            return 200, {}
-        if parts.path == "/user":
-            return (200, {"login": self.login}) if self.login else (403, {"message": "not by integration"})
-        if method == "GET" and parts.path == f"/repos/{REPOSITORY}/issues/7/comments":
-            page, size = (int(parse_qs(parts.query)[name][0]) for name in ("page", "per_page"))
-            return 200, self.comments[(page - 1) * size : page * size]
+        if path == "/user":
+            return (200, {"login": self.login}) if self.login else (403, {})
+        assert re.match(r"/(repos/owner/app/issues/(7/)?comments|projects/1/merge_requests/7/notes)\b", path)
+        if method == "GET":
+            page = int(re.findall(r"&page=(\d+)|$", path)[0] or 1)
+            return 200, self.comments[(page - 1) * 100 : page * 100]
         if self.status != 200:
             return self.status, {}
-        if method == "POST" and parts.path == f"/repos/{REPOSITORY}/issues/7/comments":
-            return 201, self.add(body["body"], self.login or "github-actions[bot]", "User" if self.login else "Bot")
-        match = re.fullmatch(rf"/repos/{REPOSITORY}/issues/comments/(\d+)", parts.path)
-        assert method == "PATCH", path
-        assert match
-        self.comments[int(match[1]) - 1]["body"] = body["body"]
-        return 200, self.comments[int(match[1]) - 1]
+        if method == "POST":
+            return 201, self.add(fields["body"], kind="User" if self.login else "Bot")
+        comment = self.comments[int(path.rpartition("/")[2]) - 1]
+        comment["body"] = fields["body"]
+        return 200, comment
 
 
 @contextmanager
 def comments_api() -> Iterator[Comments]:
-    """A server in the form of GitHub's comments, with a token that it demands; gone after the block."""
+    """A server of comments, which demands a token; gone after the block."""
     comments = Comments()
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             assert "secret-token" in (self.headers["PRIVATE-TOKEN"], str(self.headers["Authorization"])[7:])
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-            is_form = self.headers["Content-Type"] == "application/x-www-form-urlencoded"
-            fields = dict(parse_qsl(body)) if is_form else json.loads(body or "{}")
+            fields = dict(parse_qsl(body)) if body.startswith("body=") else json.loads(body or "{}")
             status, content = comments.answer(self.command, self.path, fields)
             self.send_response(status)
             if status == 302:
@@ -203,13 +191,10 @@ def comments_api() -> Iterator[Comments]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    comments.address = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield comments
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        comments.address = f"http://127.0.0.1:{server.server_port}"
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        try:
+            yield comments
+        finally:
+            server.shutdown()

@@ -93,7 +93,7 @@ def test_the_summary_is_always_written_and_only_own_branches_get_a_comment(
     assert job.used == []
 
 
-def test_actions_of_others_are_pinned(tmp_path: Path) -> None:
+def test_actions_of_others_are_pinned() -> None:
     """A tag can be moved to other code."""
     steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
     used = [step["uses"] for step in steps if "uses" in step]

@@ -468,7 +468,7 @@ def _remedy(entries: Sequence[ComparedReport], shared: int) -> str:
     if not shared:
         return f"No query is the same in all of them. {again}."
     same = f"{counted(shared, 'query that is', 'queries that are')} the same"
-    return f"{again}, or compare over the {same}: --common."
+    return f"{again}, or compare over the {same}: `ragtrial compare --common`."
 
 
 def _document_warnings(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:

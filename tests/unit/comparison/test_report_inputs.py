@@ -49,14 +49,14 @@ def test_other_grades_texts_and_queries_are_refused_one_by_one() -> None:
     assert refusal(called("main"), other) == [
         "3 queries have other labels in main and branch (query 'q1' has other labels of 'b.md', query 'q2' has another "
         "text, query 'q3' has other labels of 'a.md').",
-        f"{AGAIN}, or compare over the 1 query that is the same: --common.",
+        f"{AGAIN}, or compare over the 1 query that is the same: `ragtrial compare --common`.",
     ]
     shorter = report_of({"a": VALUES["a"][:2]}, experiment="branch")
     renamed = changed_queries(shorter, q2={"id": "q9"})
     assert refusal(called("main"), renamed) == [
         "3 of 4 queries are only in main ('q2', 'q3', 'q4').",
         "1 of 2 queries is only in branch ('q9').",
-        f"{AGAIN}, or compare over the 1 query that is the same: --common.",
+        f"{AGAIN}, or compare over the 1 query that is the same: `ragtrial compare --common`.",
     ]
 
 
