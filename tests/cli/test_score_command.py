@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from commands import Outcome
+from corpora import write_files
 from ragtrial import load_report
 from ragtrial.comparison.comparison_input import input_of
 from report_hits import hits_of
@@ -261,3 +262,21 @@ def test_wrong_is_refused(
     assert done.code == 2
     assert message in done.err
     assert "Traceback" not in done.err
+
+
+def test_a_report_keeps_texts_tags_clusters_and_groups_of_the_labels(tmp_path: Path, capsys: Capture) -> None:
+    north = [{"doc": doc, "relevance": grade, "group": "north"} for doc, grade in (("d1", 2), ("d2", 1))]
+    labels = {"queries": [{"id": "a", "text": "first?", "tags": ["billing"], "cluster": "c1", "relevant_docs": north},
+                          {"id": "b", "text": "second?", "tags": ["unanswerable"], "relevant_docs": []}]}  # fmt: skip
+    write_files(tmp_path, {"labels.json": json.dumps(labels), "a.run": "a Q0 d2 1 2 t\nb Q0 d1 1 1 t\n"})
+    scored = succeeded(capsys, "score", tmp_path / "labels.json", tmp_path / "a.run", "-o", tmp_path / "out", "--json")
+    report = load_report(tmp_path / "out")
+    first, second = report.queries
+    assert (first.text, first.tags, first.cluster, second.tags) == ("first?", ["billing"], "c1", ["unanswerable"])
+    assert [(one.doc, one.relevance, one.group) for one in first.relevant_docs] == [
+        ("d1", 2, "north"),
+        ("d2", 1, "north"),
+    ]
+    assert "2 questions (1 scored; 1 has no answer in the documents)" in succeeded(capsys, "show", tmp_path / "out").out
+    again = succeeded(capsys, "score", tmp_path / "out", tmp_path / "a.run", "--json")
+    assert [run["scores"] for run in again.json["runs"]] == [run["scores"] for run in scored.json["runs"]]

@@ -163,8 +163,82 @@ class _Worker:
         pass
 '''
 
-FILES = {"stores": STORE, "chunkers": CHUNKER, "retrievers": RETRIEVER, "refiners": REFINER, "executors": EXECUTOR}
-MEMBERS = {"stores": "shelf", "chunkers": "halves", "retrievers": "first", "refiners": "same", "executors": "desk"}
+EMBEDDER = '''
+"""An embedder of a test."""
+
+from typing import Literal
+
+from hashing import embed
+
+from ragtrial.components.embedders.base import EMBEDDERS, Embedder
+
+
+@EMBEDDERS.register("drawer")
+class Drawer(Embedder):
+    """Vectors out of a drawer."""
+
+    kind: Literal["drawer"] = "drawer"
+    """Vectors out of a drawer."""
+
+    dimensions: int | None = None
+    """How many numbers of each vector are used."""
+
+    def prefixes(self):
+        return "", ""
+
+    def fingerprint_parts(self, digest=None):
+        return {}
+
+    def tokenizer(self):
+        return None
+
+    def max_tokens(self):
+        return None
+
+    def load(self):
+        return embed
+'''
+
+READERS = '''
+"""A form of labels, a form of scores and a view, of a test."""
+
+from ragtrial.labelling.importers.base import ImportedAnswer, ImportedQuestion, importer
+from ragtrial.scoring.tables.base import Score, score_form
+from ragtrial.views.sections.base import View, registered
+
+
+@importer("cards", "rows with `front` and `back`", lambda content: {"front", "back"} <= content.keys)
+def read_cards(content):
+    return [ImportedQuestion((row,), "", card["front"], (ImportedAnswer((row,), card["back"]),))
+            for row, card in enumerate(content.rows)]
+
+
+@score_form("stars", "rows with `stars`", lambda content: "stars" in content.keys)
+def read_stars(source):
+    for row, card in enumerate(source.content.rows):
+        yield Score((row,), card["who"], "stars", card["stars"], id=card["id"])
+
+
+class Weather(View):
+    """The weather."""
+
+    name, order, help = "weather", 99, "The weather."
+
+    def compute(self, given):
+        return "It rains."
+
+    def blocks(self, part, width, *, everything):
+        yield part or ""
+
+
+registered(Weather())
+'''
+
+FILES = {"stores": STORE, "embedders": EMBEDDER, "chunkers": CHUNKER, "retrievers": RETRIEVER, "refiners": REFINER,
+         "executors": EXECUTOR}  # fmt: skip
+MEMBERS = {"stores": "shelf", "embedders": "drawer", "chunkers": "halves", "retrievers": "first", "refiners": "same",
+           "executors": "desk"}  # fmt: skip
+READ = {"importers": "cards", "tables": "stars", "sections": "weather"}
 
 PROGRAM = """
 import contextlib, io, json, sys
@@ -184,7 +258,7 @@ CONFIG = """\
 experiment: small
 dataset: {corpus: documents, queries: prompt_queries.json}
 chunker: {kind: halves}
-embedder: {kind: custom, function: "hashing:embed", batch_size: 1}
+embedder: {kind: drawer, batch_size: 1}
 executor: {kind: desk}
 store: {kind: shelf, boards: 5}
 retrievers:
@@ -198,13 +272,16 @@ latency: false
 def install(folder: Path, version: str) -> None:
     """A package with a module for each member, as pip leaves it."""
     (folder / "furniture").mkdir(exist_ok=True)
-    for family, text in FILES.items():
+    for family, text in {**FILES, "readers": READERS}.items():
         (folder / "furniture" / f"{family}.py").write_text(text, encoding="utf-8")
     about = folder / "furniture-1.0.dist-info"
     about.mkdir(exist_ok=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: furniture\nVersion: {version}\n")
     groups = {**dict.fromkeys(FILES), "stores": "engines"}
-    points = [f"[ragtrial.{groups[family] or family}]\n{name} = furniture.{family}" for family, name in MEMBERS.items()]
+    points = [f"[ragtrial.{group}]\n{name} = furniture.readers" for group, name in READ.items()]
+    points += [
+        f"[ragtrial.{groups[family] or family}]\n{name} = furniture.{family}" for family, name in MEMBERS.items()
+    ]
     (about / "entry_points.txt").write_text("\n".join([*points, "broken = furniture.missing:Broken", ""]))
 
 
@@ -226,10 +303,14 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     wrong.write_text(CONFIG.replace("boards: 5", "boards: many").replace("times: 2", "tims: 2"), encoding="utf-8")
     broken = config.with_name("broken.yaml")
     broken.write_text(CONFIG.replace("{kind: desk}", "{kind: broken, workers: 2}"), encoding="utf-8")
+    stars = [{"id": row, "who": who, "stars": row * rank} for row in range(20) for rank, who in enumerate("ab", 1)]
+    (folder / "stars.json").write_text(json.dumps(stars))
+    (folder / "cards.json").write_text(json.dumps([{"front": "how long?", "back": "two days"}]))
     commands = [
         *(["list", family, "--json"] for family in FILES), ["schema", "config"], ["validate", str(wrong)],
         ["validate", "--json", str(broken)], ["plan", str(config), "--json"], ["run", str(config), "--json"],
-        ["report", "latest", "-o", "page.html"],
+        ["report", "latest", "-o", "page.html"], ["compare", "stars.json", "--weather"],
+        ["labels", "convert", "cards.json", "--corpus", "documents", "-o", "own.json"],
     ]  # fmt: skip
     found = outcomes(site, folder, *commands)
     install(site, "1.1")
@@ -287,3 +368,12 @@ def test_a_run_reports_it_with_its_own_warnings_and_advice(said: Mapping[str, An
     assert messages["heedless"] == "first: nobody looked at the questions."
     assert messages["index-not-used"].endswith("Dust the shelf.")
     assert (said["folder"] / "desk.txt").read_text() == "was asked", "the executor embeds the chunks"
+
+
+def test_forms_of_other_tools_and_views_are_read_and_shown(said: Mapping[str, Any]) -> None:
+    assert said["labels convert"]["code"] == 0, said["labels convert"]["err"]
+    (query,) = json.loads((said["folder"] / "own.json").read_text())["queries"]
+    assert (query["text"], [label["quote"] for label in query["relevant_docs"]]) == ("how long?", ["two days"])
+    assert said["compare stars.json"]["code"] == 0, said["compare stars.json"]["err"]
+    assert "It rains." in said["compare stars.json"]["out"]
+    assert "stars" in said["compare stars.json"]["out"]

@@ -130,7 +130,7 @@ class View(Generic[T]):
         return None
 
 
-VIEWS: Registry[View[Any]] = Registry("view")
+VIEWS: Registry[View[Any]] = Registry("view", __package__, View)
 
 
 def registered(view: V) -> V:
