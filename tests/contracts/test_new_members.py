@@ -163,42 +163,6 @@ class _Worker:
         pass
 '''
 
-EMBEDDER = '''
-"""An embedder of a test."""
-
-from typing import Literal
-
-from hashing import embed
-
-from ragtrial.components.embedders.base import EMBEDDERS, Embedder
-
-
-@EMBEDDERS.register("drawer")
-class Drawer(Embedder):
-    """Vectors out of a drawer."""
-
-    kind: Literal["drawer"] = "drawer"
-    """Vectors out of a drawer."""
-
-    dimensions: int | None = None
-    """How many numbers of each vector are used."""
-
-    def prefixes(self):
-        return "", ""
-
-    def fingerprint_parts(self, digest=None):
-        return {}
-
-    def tokenizer(self):
-        return None
-
-    def max_tokens(self):
-        return None
-
-    def load(self):
-        return embed
-'''
-
 READERS = '''
 """A form of labels, a form of scores and a view, of a test."""
 
@@ -234,9 +198,9 @@ class Weather(View):
 registered(Weather())
 '''
 
-FILES = {"stores": STORE, "embedders": EMBEDDER, "chunkers": CHUNKER, "retrievers": RETRIEVER, "refiners": REFINER,
+FILES = {"stores": STORE, "chunkers": CHUNKER, "retrievers": RETRIEVER, "refiners": REFINER,
          "executors": EXECUTOR}  # fmt: skip
-MEMBERS = {"stores": "shelf", "embedders": "drawer", "chunkers": "halves", "retrievers": "first", "refiners": "same",
+MEMBERS = {"stores": "shelf", "chunkers": "halves", "retrievers": "first", "refiners": "same",
            "executors": "desk"}  # fmt: skip
 READ = {"importers": "cards", "tables": "stars", "sections": "weather"}
 
@@ -258,7 +222,7 @@ CONFIG = """\
 experiment: small
 dataset: {corpus: documents, queries: prompt_queries.json}
 chunker: {kind: halves}
-embedder: {kind: drawer, batch_size: 1}
+embedder: {kind: custom, function: "hashing:embed", batch_size: 1}
 executor: {kind: desk}
 store: {kind: shelf, boards: 5}
 retrievers:

@@ -204,18 +204,29 @@ def read_content(
 
 def _parquet(path: Path, content: bytes, error: type[InputError]) -> Content:
     """The rows of Parquet; their numbers take the place of lines."""
+    rows = parquet_table(content, str(path), error).to_pylist()
+    return Content(str(path), rows, error, lines=range(1, len(rows) + 1), form="Parquet")
+
+
+def parquet_table(
+    content: bytes, file: str, error: type[InputError], choose: Callable[[list[str]], Mapping[Any, str]] | None = None
+) -> Any:
+    """The Arrow table in a Parquet file: the columns that ``choose`` gives of their names, or all.
+
+    Raises ``error``, also if pyarrow is not installed.
+    """
     try:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         message = "needs a package that is not installed to be read as Parquet: pip install 'ragtrial[parquet]'."
-        raise error(Fault(str(path), message=message)) from None
+        raise error(Fault(file, message=message)) from None
     try:
-        rows = parquet.read_table(pa.BufferReader(content)).to_pylist()
+        table = parquet.ParquetFile(pa.BufferReader(content))
+        return table.read(columns=list(choose(table.schema_arrow.names).values()) if choose else None)
     except (pa.ArrowException, OSError) as failure:
         reason = str(failure).partition("\n")[0].rstrip(".")
-        raise error(Fault(str(path), message=f"is a damaged Parquet file: {reason}.")) from None
-    return Content(str(path), rows, error, lines=range(1, len(rows) + 1), form="Parquet")
+        raise error(Fault(file, message=f"is no Parquet file, or a damaged one: {reason}.")) from None
 
 
 def _is_lines(text: str) -> bool:

@@ -47,12 +47,8 @@ def draw_questions(sources: Sequence[Source], count: int, seed: int, labels: Pro
     known = {_key(query.text) for query in labels.queries} if labels else set()
     left = [text for key, text in distinct.items() if key not in known]
     if not left:
-        why = (
-            f"has no question that is not labelled: all {len(distinct):,} are."
-            if distinct
-            else f"has no question. {NEEDED}"
-        )
-        raise InputError(Fault(name_of(sources[0]), message=why))
+        labelled = f"has no question that is not labelled: all {len(distinct):,} are."
+        raise InputError(Fault(name_of(sources[0]), message=labelled if distinct else f"has no question. {NEEDED}"))
     random.Random(seed).shuffle(left)  # noqa: S311 - it is no secret
     questions = {text_hash(text): text for text in left[:count]}
     return Sample(questions, len(distinct), len(distinct) - len(left), len(asked), sum(trace.spans for trace in traces))

@@ -186,29 +186,10 @@ def _values(table: Any, names: list[str], name: str) -> list[object]:
 
 
 def _parquet_rows(source: Source, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
-    content = content_of(source, faults.error)
-    return _table_rows(
-        parquet_table(content, lambda names: roles_of(names, kind, columns, faults), faults), kind, columns, faults
-    )
+    from ragtrial.dataset.foreign_files import parquet_table  # it needs pydantic, which other forms do without
 
-
-def parquet_table(content: bytes, choose: Callable[[list[str]], Mapping[Any, str]] | None, faults: Faults) -> Any:
-    """The Arrow table in a Parquet file: the columns that ``choose`` gives of their names, or all.
-
-    Raises the error of ``faults``, also if pyarrow is not installed.
-    """
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        message = "needs a package that is not installed to be read as Parquet: pip install 'ragtrial[parquet]'."
-        raise faults.fail(message) from None
-    try:
-        file = parquet.ParquetFile(pa.BufferReader(content))
-        return file.read(columns=list(choose(file.schema_arrow.names).values()) if choose else None)
-    except (pa.ArrowException, OSError) as failure:
-        reason = str(failure).partition("\n")[0].rstrip(".")
-        raise faults.fail(f"is no Parquet file, or a damaged one: {reason}.") from None
+    content, choose = content_of(source, faults.error), lambda names: roles_of(names, kind, columns, faults)
+    return _table_rows(parquet_table(content, faults.file, faults.error, choose), kind, columns, faults)
 
 
 def _beir_rows(text: str, columns: Columns | None, faults: Faults) -> Rows:

@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ragtrial.dataset.faults import Faults
+from ragtrial.dataset.foreign_files import parquet_table
 from ragtrial.dataset.json_places import id_of
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.locating import PassageQuery, locate_all
@@ -25,7 +26,7 @@ from ragtrial.dataset.texts import decoded, normalised, short, text_hash
 from ragtrial.errors import listed
 from ragtrial.records import ExperimentResults, Hit, PromptQueries, QueryResult
 from ragtrial.runs.formats.own_files import ids_by_text, results_run, words
-from ragtrial.runs.formats.rows import number_problem, parquet_table
+from ragtrial.runs.formats.rows import number_problem
 from ragtrial.runs.qrels import Run
 from ragtrial.runs.streams import Source, content_of
 
@@ -118,7 +119,7 @@ def _values(source: Source, faults: Faults) -> Iterator[object]:
     """The JSON values of a file, one after the other, or the rows of a table in Parquet."""
     content = content_of(source, faults.error)
     if content.startswith(b"PAR1"):
-        yield parquet_table(content, None, faults).to_pylist()
+        yield parquet_table(content, faults.file, faults.error).to_pylist()
         return
     text, at = decoded(content, faults.file, faults.error), 0
     while (start := at + len(_BETWEEN.match(text, at)[0])) < len(text):  # type: ignore[index]  # it matches nothing, too
