@@ -54,9 +54,11 @@ class Failing:
 def failing_questions(inputs: ComparisonInput, hits: FoundHits, setting: str) -> list[Failing]:
     """The questions with the lowest values of ``setting``. Ties go to questions on which most settings fail.
 
-    ``hits`` are the hits of the same settings and questions. Questions with the best value, and
-    those without an answer, are left out.
+    None without a score, or where a setting has no rankings. ``hits`` are the hits of the same settings and questions.
+    Questions with the best value, and those without an answer, are left out.
     """
+    if not inputs.scored_queries().scored or not all(own.report.has_rankings for own in inputs.settings):
+        return []
     index, sign = inputs.setting_index(setting), inputs.sign(inputs.primary)
     values = sign * inputs.scores(inputs.primary).values
     can_fail = [any(label.relevance > 0 for label in query.relevant_docs) for query in inputs.queries]

@@ -160,7 +160,7 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
         effects=effects,
         meanings=KEY,
         level=percent(procedure.confidence),
-        failing=failing_questions(shown, hits, setting) if conclusion.scored.scored else [],
+        failing=failing_questions(shown, hits, setting),
         failing_setting=setting if len(ranked) <= MOST_NAMED_ROWS else "the setting on top",
         heading=heading(analysis) if rows else "",
         reading=reading,

@@ -59,7 +59,7 @@ function refreshQueries() {
 function listQueries() {
   const metric = summary.metrics[state.m].name;
   const head = isWide()
-    ? [made("span", {}, `the darker, the better its ${metric}; empty: 0`), made("span", {}, `${names.length} settings, as above from left`), made("span", {}, metric), made("span", {}, "no answer")]
+    ? [made("span", {}, `the darker, the better its ${metric}; empty: 0`), made("span", {}, `${names.length} settings, as above from left`), made("span", {}, metric), made("span", {}, summary.has_rankings ? "no answer" : "")]
     : [made("span", {}, !isAnyScored() ? "the first hit of each setting" : `${metric} (bar)${summary.k ? ", and the rank of the first answer (#)" : ""}${names.length > 1 ? "; bold: best" : ""}`), ...summary.order.map((setting) => made("b", {}, plain(names[setting])))];
   document.getElementById("query-head").replaceChildren(...head);
   for (const name of ["choose-order", "choose-metric"]) document.getElementById(name).parentElement.style.display = isAnyScored() ? "" : "none";
@@ -110,7 +110,7 @@ function strip(query) {
   values.forEach((value, place) => { if (value > 0) paths[Math.min(3, Math.ceil((4 * value) / most) - 1)] += `M${place} 0h.9v1h-.9z`; });
   const drawn = drawing("svg", { class: "hs", viewBox: `0 0 ${values.length} 1`, preserveAspectRatio: "none", "aria-hidden": "true" }, ...paths.map((d) => drawing("path", { d })));
   const missed = ranksOf(query).filter((rank) => rank === 0).length;
-  return [drawn, made("small", {}, `${Math.min(...known).toFixed(2)} to ${Math.max(...known).toFixed(2)}`), made("small", {}, missed ? `${missed} of ${values.length}` : "")];
+  return [drawn, made("small", {}, `${Math.min(...known).toFixed(2)} to ${Math.max(...known).toFixed(2)}`), made("small", {}, missed && summary.has_rankings ? `${missed} of ${values.length}` : "")];
 }
 function change(how) {
   how();
