@@ -17,6 +17,7 @@ splitter: {method: recursive, chunk_size: 400, chunk_overlap: 50}
 database: {path: database}
 pipelines:
   openai: {embedding: text-embedding-3-small, max_tokens: 500, llm: gpt-4o}
+  large: {embedding: text-embedding-3-large, max_tokens: 500, llm: gpt-4o}
   local: {embedding: sentence-transformers/all-MiniLM-L6-v2, max_tokens: 500, llm: llama3}
 output: {directory: results}
 evaluators:
@@ -68,11 +69,12 @@ def test_init_writes_the_config_in_our_words_and_it_runs(capsys: Capture) -> Non
     assert Path(config.dataset.corpus or "").resolve() == Path("data").resolve()
     chunker = {"kind": "recursive", "size": 400, "overlap": 50, "unit": "characters"}
     assert chunker.items() <= config.chunker.model_dump().items()
-    assert {name: setting.top_k for name, setting in config.retrievers.items()} == {
-        "bm25": 12,
-        "openai": 12,
-        "local": 12,
-    }
+    options = {name: setting.model_dump() for name, setting in config.retrievers.items()}
+    assert {name: one["top_k"] for name, one in options.items()} == dict.fromkeys(
+        ("bm25", "openai", "large", "local"), 12
+    )
+    assert [options[name]["embedder"]["kind"] for name in ("openai", "large")] == ["openai", "openai"]
+    assert options["local"]["embedder"]["kind"] == "sentence-transformer"
     assert config.evaluators.order_unaware.k == [3]
     ran = ragtrial(capsys, "run", "ours/experiment.yaml", "--setting", "bm25")
     assert ran.code == 0, ran.err
