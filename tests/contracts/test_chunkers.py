@@ -195,7 +195,7 @@ def test_a_kind_says_what_it_needs_and_hashes_json_with_its_revision(
     assert fingerprint(made.fingerprint_parts()) != before
 
 
-def test_a_preset_is_the_same_as_what_it_stands_for_and_what_is_written_goes_before_it() -> None:
+def test_presets_are_what_they_stand_for_and_rulers_count_starts() -> None:
     made = chunker("recursive", preset="langchain")
     spelled = {"separators": ["\n\n", "\n", " ", ""], "keep": "start", "measure": "text"}
     assert made == chunker("recursive", preset="langchain", **spelled)
@@ -207,6 +207,9 @@ def test_a_preset_is_the_same_as_what_it_stands_for_and_what_is_written_goes_bef
     own = chunker("recursive", preset="langchain", separators=[".", ""], keep="end")
     assert (own.separators, own.keep, own.measure) == ((".", ""), "end", "text")  # type: ignore[attr-defined]
     assert hash(own) != hash(made)
+    ruler = LengthFunction([0, 4, 4, 9])
+    assert [ruler.length(*span) for span in [(0, 10), (0, 4), (4, 9), (5, 9), (9, 9), (1, 5)]] == [4, 1, 2, 0, 0, 2]
+    assert pieces(chunker("document"), " \n# Hub\n\nHold. \n") == ["# Hub\n\nHold."]
 
 
 @pytest.mark.parametrize(
@@ -285,12 +288,6 @@ def test_what_counts_is_one_word_and_hashed_by_content(kind: str, written: dict[
 )  # fmt: skip
 def test_the_overhead_is_paid_from_the_size(size: int, overlap: int, overhead: int, window: tuple[int, int]) -> None:
     assert sized("fixed", size, overlap).window(LengthFunction((), overhead)) == window
-
-
-def test_a_ruler_counts_what_starts_in_a_piece_and_a_document_is_one_chunk() -> None:
-    ruler = LengthFunction([0, 4, 4, 9])
-    assert [ruler.length(*span) for span in [(0, 10), (0, 4), (4, 9), (5, 9), (9, 9), (1, 5)]] == [4, 1, 2, 0, 0, 2]
-    assert pieces(chunker("document"), " \n# Hub\n\nHold. \n") == ["# Hub\n\nHold."]
 
 
 @given(st.text("abc", min_size=1, max_size=60), sizes())

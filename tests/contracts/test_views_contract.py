@@ -90,7 +90,7 @@ def test_its_option_table_part_summary_and_plot_are_offered(small: Path, capsys:
     assert "counted" not in without.out + without.err
 
 
-def test_its_section_is_on_the_page(small: Path, capsys: Capture) -> None:
+def test_its_section_is_on_the_page_and_no_second_has_its_name(small: Path, capsys: Capture) -> None:
     assert ragtrial(capsys, "report", "small", "-o", "page.html").code == 0
     page = Path("page.html").read_text("utf-8")
     (part,) = re.findall(r"<details><summary><b>Counted &lt;here&gt;</b>.*?</details>\n", page, re.DOTALL)
@@ -100,9 +100,6 @@ def test_its_section_is_on_the_page(small: Path, capsys: Capture) -> None:
     assert "<li>somebody counted.</li>" in page
     headings = re.findall(r"<summary><b>(.*?)</b>", page)
     assert headings.index("Comparisons") < headings.index("Counted &lt;here&gt;")
-
-
-def test_a_second_view_of_the_same_name_is_refused(small: Path) -> None:
     with pytest.raises(ValueError, match=r"^view 'counts' is registered twice: "):
         VIEWS.register("counts")(CountView())
 

@@ -14,7 +14,7 @@ def rows_of(rankings: Rankings) -> list[list[int]]:
     return [[int(code) for code in row if code != PADDING] for row in rankings.codes]
 
 
-def test_rows_are_padded_and_codes_of_another_shape_refused() -> None:
+def test_rows_are_padded_and_collapse_keeps_first_chunks_of_each_query() -> None:
     rankings = from_rows([[7, 3, 5], [], [4]], [[0.9, 0.5, 0.25], [], [1.5]])
     assert rankings.codes.dtype == np.int32
     assert rankings.codes.tolist() == [[7, 3, 5], [-1, -1, -1], [4, -1, -1]]
@@ -27,32 +27,6 @@ def test_rows_are_padded_and_codes_of_another_shape_refused() -> None:
     codes, scores = np.zeros((2, 3), dtype=np.int32), np.zeros((2, 4), dtype=np.float32)
     with pytest.raises(ValueError, match=re.escape("codes (2, 3) and scores (2, 4) must share a 2-d shape")):
         Rankings(codes, scores)
-
-
-@pytest.mark.parametrize("rows", [[], [[]], [[], []]])
-def test_nothing_ranked_has_depth_zero(rows: list[list[int]]) -> None:
-    rankings = from_rows(rows)
-    assert (len(rankings), rankings.depth, rankings.lengths.tolist()) == (len(rows), 0, [0] * len(rows))
-    assert collapse(rankings, np.arange(3, dtype=np.int32)).dropped.tolist() == [0] * len(rows)
-
-
-@pytest.mark.parametrize("scores", [[0.5], [0.5, 0.4], [0.5, 0.4, 0.3, 0.2]])
-def test_a_row_with_another_number_of_scores_than_of_codes_is_refused(scores: list[float]) -> None:
-    with pytest.raises(ValueError, match=f"^row 1 has 3 codes and {len(scores)} scores$"):
-        from_rows([[4], [1, 2, 3]], [[0.9], scores])
-
-
-@pytest.mark.parametrize(("depth", "rows"), [(1, [[7], [4]]), (2, [[7, 3], [4]]), (9, [[7, 3, 5], [4]])])
-def test_a_cut_keeps_the_first_units_and_their_scores(depth: int, rows: list[list[int]]) -> None:
-    rankings = from_rows([[7, 3, 5], [4]], [[3, 2, 1], [6]])
-    cut = rankings.cut(depth)
-    assert rows_of(cut) == rows
-    assert cut.lengths.tolist() == [len(row) for row in rows]
-    np.testing.assert_array_equal(cut.scores, rankings.scores[:, :depth])
-    assert rankings.depth == 3
-
-
-def test_collapse_keeps_the_first_chunk_and_queries_apart() -> None:
     owner = np.array([0, 0, 1, 1, 2], dtype=np.int32)  # chunks 0 and 1 are of document 0, ...
     rankings = from_rows([[3, 1, 0, 2, 4], [4], [0, 1]], [[5, 4, 3, 2, 1], [9], [8, 7]])
     collapsed = collapse(rankings, owner)
@@ -76,6 +50,29 @@ def test_collapse_keeps_the_first_chunk_and_queries_apart() -> None:
     assert collapsed.rankings.codes.tolist() == [[8]]
     assert collapsed.units.tolist() == [[0]]
     assert collapsed.dropped.tolist() == [2]
+
+
+@pytest.mark.parametrize("rows", [[], [[]], [[], []]])
+def test_nothing_ranked_has_depth_zero(rows: list[list[int]]) -> None:
+    rankings = from_rows(rows)
+    assert (len(rankings), rankings.depth, rankings.lengths.tolist()) == (len(rows), 0, [0] * len(rows))
+    assert collapse(rankings, np.arange(3, dtype=np.int32)).dropped.tolist() == [0] * len(rows)
+
+
+@pytest.mark.parametrize("scores", [[0.5], [0.5, 0.4], [0.5, 0.4, 0.3, 0.2]])
+def test_a_row_with_another_number_of_scores_than_of_codes_is_refused(scores: list[float]) -> None:
+    with pytest.raises(ValueError, match=f"^row 1 has 3 codes and {len(scores)} scores$"):
+        from_rows([[4], [1, 2, 3]], [[0.9], scores])
+
+
+@pytest.mark.parametrize(("depth", "rows"), [(1, [[7], [4]]), (2, [[7, 3], [4]]), (9, [[7, 3, 5], [4]])])
+def test_a_cut_keeps_the_first_units_and_their_scores(depth: int, rows: list[list[int]]) -> None:
+    rankings = from_rows([[7, 3, 5], [4]], [[3, 2, 1], [6]])
+    cut = rankings.cut(depth)
+    assert rows_of(cut) == rows
+    assert cut.lengths.tolist() == [len(row) for row in rows]
+    np.testing.assert_array_equal(cut.scores, rankings.scores[:, :depth])
+    assert rankings.depth == 3
 
 
 @given(chunk_rows())

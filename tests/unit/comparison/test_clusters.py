@@ -54,10 +54,20 @@ def test_queries_belong_together_by_name_and_by_relevant_documents(
     assert (None if found is None else found.tolist()) == expected
 
 
-def test_documents_below_the_threshold_join_no_queries() -> None:
+def test_documents_above_the_threshold_join_queries_in_all_reports() -> None:
     parts = [query_of(place, relevant=judged("a", grade=1)) for place in range(3)]
     assert clusters_of(parts, by_document=True, threshold=2) is None
     assert clusters_of(parts, by_document=True, threshold=1) is not None
+
+    def report(run: str, names: Sequence[str | None]) -> Report:
+        queries = [query_of(place, f"text {place}", cluster=name) for place, name in enumerate(names)]
+        return report_of([setting_of(run, [0.5] * len(names))], queries, run_id=run)
+
+    without, first, other = report("r1", [None] * 4), report("r2", list("aabb")), report("r3", list("abab"))
+    for reports, told in (([without, first], 0), ([first, without], 0), ([without, first, other], 1)):
+        inputs = input_of(reports)
+        assert [query.cluster for query in inputs.queries] == list("aabb")
+        assert [warning.code for warning in inputs.warnings].count("other-clusters") == told
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -249,15 +259,3 @@ def test_labels_and_config_name_clusters_which_runs_and_rescored_reports_keep(tm
         "document", [query.cluster for query in report.queries],
     )  # fmt: skip
     assert [one.scores for one in again.settings] == [one.scores for one in report.settings]
-
-
-def test_reports_share_the_clusters_of_the_first_that_names_any() -> None:
-    def report(run: str, names: Sequence[str | None]) -> Report:
-        queries = [query_of(place, f"text {place}", cluster=name) for place, name in enumerate(names)]
-        return report_of([setting_of(run, [0.5] * len(names))], queries, run_id=run)
-
-    without, first, other = report("r1", [None] * 4), report("r2", list("aabb")), report("r3", list("abab"))
-    for reports, told in (([without, first], 0), ([first, without], 0), ([without, first, other], 1)):
-        inputs = input_of(reports)
-        assert [query.cluster for query in inputs.queries] == list("aabb")
-        assert [warning.code for warning in inputs.warnings].count("other-clusters") == told

@@ -43,7 +43,7 @@ def only(comparison: Comparison) -> ComparisonPart:
     return part
 
 
-def test_a_comparison_worked_by_hand() -> None:
+def test_a_comparison_worked_by_hand_and_its_sentence() -> None:
     part = only(compared({"old": [0.5, 0.5, 0.5, None], "new": [1.0, 0.25, 0.5, 1.0]}, "old"))
     assert (part.baseline, part.setting, part.n) == ("old", "new", 3)
     assert (part.wins, part.ties, part.losses) == (1, 1, 1)
@@ -53,6 +53,20 @@ def test_a_comparison_worked_by_hand() -> None:
     # differences 1/2, -1/4 and 0 have the mean 1/12 and the variance (25 + 16 + 1) / 144 / 2
     assert part.effect_size == pytest.approx((1 / 12) / np.sqrt(42 / 288))
     assert (part.ci, part.p, part.p_corrected, part.verdict) == (None, None, None, "too few differences")
+    one, two, three = np.random.default_rng(1).random((3, 40))
+    three[:15] = np.nan
+    for part in compared({"one": one, "two": two, "three": three}).comparisons:
+        assert part.n == (25 if "three" in (part.setting, part.baseline) else 40) == part.wins + part.ties + part.losses
+        assert part.mean is not None
+        assert part.mean_baseline is not None
+        assert part.difference == pytest.approx(part.mean - part.mean_baseline)
+    assert compared(shifted(0, 0.1, 0.2)).procedure.sentence == (
+        "Paired sign-flip test and balanced bootstrap-t (max-t, 999 flips, 999 resamples, seed 0); 95% "
+        "intervals, simultaneous for 3 comparisons."
+    )
+    small = contest_between({"a": np.zeros(12), "b": np.linspace(0.1, 0.3, 12)})
+    made = compare_settings(small, ComparisonOptions(procedure=Procedure(0.001, 5000, 1)))
+    assert made.procedure.sentence.endswith("(max-t, all 4,096 flips, 5,000 resamples, seed 1); 99.9% intervals.")
 
 
 @pytest.mark.parametrize("baseline", [None, "b"])
@@ -84,7 +98,7 @@ def test_what_rounding_keeps_apart_ties_and_questions_settle_with_power() -> Non
     assert shown.mean() == pytest.approx(0.8, abs=0.05)
 
 
-def test_the_conclusion_says_of_each_setting_what_the_table_says_against_the_top() -> None:
+def test_the_conclusion_is_the_tables_and_of_many_pairs_the_best_counts() -> None:
     """One rule: lists and table have the same comparisons, those with the top setting, or with the baseline."""
     scores = shifted(0, 0.3, 0.29, 0.2)
     scores["twin"] = scores["b"]
@@ -95,6 +109,18 @@ def test_the_conclusion_says_of_each_setting_what_the_table_says_against_the_top
         in_lists = {setting: verdict for verdict, names in made.conclusion.verdicts.items() for setting in names}
         assert in_lists == in_table
         assert len(in_table) == 4
+    # 46 settings are 1,035 pairs: all of them by the metric that decides, 45 by the other.
+    values = {f"s{number}": [(number * 7 + query * 5) % 11 / 10 for query in range(12)] for number in range(46)}
+    both = contests.with_metric(contests.report_of(values), "rr@3", values)
+    made = compare_settings(input_of([both]), ComparisonOptions(None, procedure=QUICK))
+    rows = [part for part in made.comparisons if part.metric == "ndcg@3"]
+    others = [part for part in made.comparisons if part.metric == "rr@3"]
+    best = close_comparisons(made)[0].baseline
+    assert len(rows) == MOST_DESCRIBED + 35
+    assert [part.setting for part in others] == [part.setting for part in rows if part.baseline == best]
+    assert {part.baseline for part in others} == {best}
+    table = descriptive_table(made, ["rr@3"], rows)
+    assert sum(row[-1] == "-" for row in table.rows) == len(rows) - len(others)
 
 
 def test_pairs_with_the_best_are_close_and_ranked_by_size_or_baseline() -> None:
@@ -112,23 +138,6 @@ def test_pairs_with_the_best_are_close_and_ranked_by_size_or_baseline() -> None:
         assert [(part.baseline, part.setting) for part in rows] == shown
     made = compared(shifted(0, 0.3, -0.2, 0.1, 0.2, 0.15, 0.05), baseline="d")
     assert [part.setting for part in close_comparisons(made)] == list("befgac")
-
-
-def test_the_sentence_of_the_procedure_and_numbers_over_common_queries() -> None:
-    one, two, three = np.random.default_rng(1).random((3, 40))
-    three[:15] = np.nan
-    for part in compared({"one": one, "two": two, "three": three}).comparisons:
-        assert part.n == (25 if "three" in (part.setting, part.baseline) else 40) == part.wins + part.ties + part.losses
-        assert part.mean is not None
-        assert part.mean_baseline is not None
-        assert part.difference == pytest.approx(part.mean - part.mean_baseline)
-    assert compared(shifted(0, 0.1, 0.2)).procedure.sentence == (
-        "Paired sign-flip test and balanced bootstrap-t (max-t, 999 flips, 999 resamples, seed 0); 95% "
-        "intervals, simultaneous for 3 comparisons."
-    )
-    small = contest_between({"a": np.zeros(12), "b": np.linspace(0.1, 0.3, 12)})
-    made = compare_settings(small, ComparisonOptions(procedure=Procedure(0.001, 5000, 1)))
-    assert made.procedure.sentence.endswith("(max-t, all 4,096 flips, 5,000 resamples, seed 1); 99.9% intervals.")
 
 
 def skewed(queries: int) -> dict[str, Values]:
@@ -180,18 +189,3 @@ def test_many_pairs_on_few_questions_are_told(settings_: int, queries: int, base
     pairs = settings_ * (settings_ - 1) // 2
     assert not warned or messages[0].endswith(f"Compare with a baseline (--baseline NAME): {settings_ - 1} intervals, "
                                               f"not {pairs}.")  # fmt: skip
-
-
-def test_of_very_many_pairs_the_other_metrics_are_compared_with_the_best_alone() -> None:
-    """46 settings are 1,035 pairs: all of them by the metric that decides, 45 by the other."""
-    values = {f"s{number}": [(number * 7 + query * 5) % 11 / 10 for query in range(12)] for number in range(46)}
-    both = contests.with_metric(contests.report_of(values), "rr@3", values)
-    made = compare_settings(input_of([both]), ComparisonOptions(None, procedure=QUICK))
-    rows = [part for part in made.comparisons if part.metric == "ndcg@3"]
-    others = [part for part in made.comparisons if part.metric == "rr@3"]
-    best = close_comparisons(made)[0].baseline
-    assert len(rows) == MOST_DESCRIBED + 35
-    assert [part.setting for part in others] == [part.setting for part in rows if part.baseline == best]
-    assert {part.baseline for part in others} == {best}
-    table = descriptive_table(made, ["rr@3"], rows)
-    assert sum(row[-1] == "-" for row in table.rows) == len(rows) - len(others)

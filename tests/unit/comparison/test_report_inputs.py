@@ -44,7 +44,7 @@ def judged(*grades: tuple[str, int]) -> dict[str, list[JudgmentPart]]:
 # labels and queries
 
 
-def test_other_grades_texts_and_queries_are_refused_one_by_one() -> None:
+def test_queries_in_common_are_compared_and_others_refused_one_by_one() -> None:
     other = changed_queries(called("branch"), q1=judged(("a.md", 2), ("b.md", 3)), q2={"text": "x" * 70}, q3=judged())
     assert refusal(called("main"), other) == [
         "3 queries have other labels in main and branch (query 'q1' has other labels of 'b.md', query 'q2' has another "
@@ -58,9 +58,6 @@ def test_other_grades_texts_and_queries_are_refused_one_by_one() -> None:
         "1 of 2 queries is only in branch ('q9').",
         f"{AGAIN}, or compare over the 1 query that is the same: `ragtrial compare --common`.",
     ]
-
-
-def test_common_queries_and_orders_of_labels_are_compared() -> None:
     other = changed_queries(report_of({"a": VALUES["a"][:3]}, experiment="branch"), q1=judged(("a.md", 1)))
     inputs = input_of([called("main"), other], common=True)
     assert [query.id for query in inputs.queries] == ["q2", "q3"]

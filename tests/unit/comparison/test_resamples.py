@@ -146,7 +146,7 @@ def test_with_clusters_too_p_and_interval_agree(family: Family, seed: int, level
     assert (found.p <= found.p_corrected)[tested].all()
 
 
-def test_the_order_of_clusters_names_and_queries_matters_no_more_than_another_seed() -> None:
+def test_draws_are_balanced_and_no_order_matters_more_than_a_seed() -> None:
     rng = np.random.default_rng(3)
     columns, clusters = skewed(rng, 3, 80), np.repeat(np.arange(20), 4)
     order = rng.permutation(80)
@@ -156,6 +156,16 @@ def test_the_order_of_clusters_names_and_queries_matters_no_more_than_another_se
         np.testing.assert_allclose(getattr(left, name), getattr(right, name), atol=1e-12, err_msg=name)
     np.testing.assert_allclose(left.criticals, right.criticals, rtol=0.06)
     np.testing.assert_allclose(left.p_corrected, right.p_corrected, atol=0.03)
+    counts = np.vstack(list(draws_of(30, 5000, 1)))
+    assert (counts.sum(axis=1) == 30).all()
+    assert np.abs(counts.mean(axis=0) - 1).max() < 4.5 * np.sqrt(29 / 30 / 5000)
+    assert counts.var(axis=0).mean() == pytest.approx(29 / 30, rel=0.02)
+    assert len({row.tobytes() for row in counts}) == 5000
+    procedure = Procedure()
+    assert [procedure.limited_to(count).flips for count in (0, 190, 5_000, 20_000, 124_750)] == [
+        10_000, 10_000, 10_000, 2_500, 1_000,
+    ]  # fmt: skip
+    assert Procedure(flips=500).limited_to(10**6).flips == 500
 
 
 def test_skewed_differences_have_larger_critical_values_and_others_up_to_a_limit() -> None:
@@ -198,16 +208,3 @@ def test_blocks_of_draws_and_of_comparisons_change_no_number(
     for left, right in zip(whole, infer(families_, QUICK), strict=True):
         for name in NUMBERS:
             np.testing.assert_allclose(getattr(left, name), getattr(right, name), rtol=1e-6, err_msg=name)
-
-
-def test_draws_are_balanced_and_fewer_for_very_many_comparisons() -> None:
-    counts = np.vstack(list(draws_of(30, 5000, 1)))
-    assert (counts.sum(axis=1) == 30).all()
-    assert np.abs(counts.mean(axis=0) - 1).max() < 4.5 * np.sqrt(29 / 30 / 5000)
-    assert counts.var(axis=0).mean() == pytest.approx(29 / 30, rel=0.02)
-    assert len({row.tobytes() for row in counts}) == 5000
-    procedure = Procedure()
-    assert [procedure.limited_to(count).flips for count in (0, 190, 5_000, 20_000, 124_750)] == [
-        10_000, 10_000, 10_000, 2_500, 1_000,
-    ]  # fmt: skip
-    assert Procedure(flips=500).limited_to(10**6).flips == 500

@@ -95,7 +95,7 @@ def test_the_interval_of_a_mean_in_0_to_1_stays_there(scores: list[float]) -> No
     assert 0 <= part.ci[0] < np.mean(scores) < part.ci[1] <= 1
 
 
-def test_identical_settings_share_the_draws_and_uncounted_queries_are_left_out() -> None:
+def test_identical_settings_share_draws_and_the_sentence_has_both_scores() -> None:
     same = np.linspace(0, 1, 15)
     part = winner_of(contest_between({"one": same, "two": same, "three": same}))
     assert part.setting == "one"
@@ -107,6 +107,19 @@ def test_identical_settings_share_the_draws_and_uncounted_queries_are_left_out()
     found = winner_of(contest_between({"one": one, "two": holes}))
     assert found.model_copy(update={"sentence": whole.sentence}) == whole
     assert whole.n == 12
+    low = np.linspace(0, 0.5, 12)
+    part = winner_of(contest_between({"low": low, "high": low + 0.1}))
+    assert part.sentence == (
+        "high scored 0.350 on the questions used to pick it; expect about 0.350 on new ones. It was the best in "
+        "100% of bootstrap resamples"
+    )
+    part = select_winner(np.array([[0.0] * 12, [1.0] * 12]), ["one", "two"], "forbidden@5", sign=-1)
+    assert part.sentence.startswith("one scored 0.000 on the questions used to pick it; expect about 0.000 on")
+    low = np.linspace(0, 0.5, 12)
+    part = winner_of(contest_between({"low": [None, *low], "high": [1.0, *(low + 0.1)]}))
+    assert part.sentence.startswith(
+        "high scored 0.350 on the 12 questions that count for all settings, those used to pick it; expect"
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,19 +138,3 @@ def test_nothing_to_correct_is_explained(
     part = winner_of(contest_between(scores))
     assert (part.setting, part.corrected, part.optimism, part.sentence) == (setting, None, None, sentence)
     assert (part.draws, part.chosen) == (0, {})
-
-
-def test_the_sentence_has_both_scores_and_the_questions_that_count() -> None:
-    low = np.linspace(0, 0.5, 12)
-    part = winner_of(contest_between({"low": low, "high": low + 0.1}))
-    assert part.sentence == (
-        "high scored 0.350 on the questions used to pick it; expect about 0.350 on new ones. It was the best in "
-        "100% of bootstrap resamples"
-    )
-    part = select_winner(np.array([[0.0] * 12, [1.0] * 12]), ["one", "two"], "forbidden@5", sign=-1)
-    assert part.sentence.startswith("one scored 0.000 on the questions used to pick it; expect about 0.000 on")
-    low = np.linspace(0, 0.5, 12)
-    part = winner_of(contest_between({"low": [None, *low], "high": [1.0, *(low + 0.1)]}))
-    assert part.sentence.startswith(
-        "high scored 0.350 on the 12 questions that count for all settings, those used to pick it; expect"
-    )

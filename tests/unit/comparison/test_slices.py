@@ -122,7 +122,7 @@ def test_a_slice_that_contradicts_the_whole_is_told(sign: int, of_all: str, here
     assert section.finding == "new differs for tag many, new differs for tag few"
 
 
-def test_slices_that_show_nothing_contradict_nothing_and_may_be_none() -> None:
+def test_slices_that_show_nothing_and_those_of_many_settings() -> None:
     step = np.full(50, 0.2) + 0.001 * np.arange(50)
     step[38:] = np.array([-0.3, 0.28] * 6) - 0.01  # lower in the slice, but not shown to be
     inputs = contest_between({"old": [0.5] * 50, "new": 0.5 + step}, tagged(*["x"] * 38, *["y"] * 12))
@@ -134,6 +134,17 @@ def test_slices_that_show_nothing_contradict_nothing_and_may_be_none() -> None:
     made = sliced(contest_between({"a": [0.1], "b": [0.2]}, tagged("x")))
     assert (made.comparisons, slice_overview(made, 80).cells) == ([], [])
     assert slice_heading(made) == ("No slices: by tag, relevant documents and length all queries are of one kind.")
+    chance = np.random.default_rng(0)
+    queries = [query_of(number, tags=["a" if number % 2 else "b"]) for number in range(30)]
+    values = {f"s{number:02}": chance.random(30).tolist() for number in range(25)}
+    found = sliced(contest_between(values, queries), baseline="s00")
+    assert found.settings_left_out == 24 - MOST_SLICED == 4
+    assert len({part.setting for part in found.comparisons}) == MOST_SLICED
+    assert " 4 more settings are left out." in slice_heading(found)
+    alone = sliced(contest_between({name: values[name] for name in ("s00", "s07")}, queries), baseline="s00")
+    assert [part for part in found.comparisons if part.setting == "s07"] == alone.comparisons
+    assert alone.settings_left_out == 0
+    assert "left out" not in slice_heading(alone)
 
 
 def test_pairs_with_the_best_or_with_the_baseline_are_sliced() -> None:
@@ -209,17 +220,3 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
         "Differences in ndcg@10 from old, by kind of query. ± half-width of the interval; * significant; ! significant "
         "and opposite to the overall result"
     )
-
-
-def test_of_many_settings_the_first_are_sliced_and_the_others_counted() -> None:
-    chance = np.random.default_rng(0)
-    queries = [query_of(number, tags=["a" if number % 2 else "b"]) for number in range(30)]
-    values = {f"s{number:02}": chance.random(30).tolist() for number in range(25)}
-    found = sliced(contest_between(values, queries), baseline="s00")
-    assert found.settings_left_out == 24 - MOST_SLICED == 4
-    assert len({part.setting for part in found.comparisons}) == MOST_SLICED
-    assert " 4 more settings are left out." in slice_heading(found)
-    alone = sliced(contest_between({name: values[name] for name in ("s00", "s07")}, queries), baseline="s00")
-    assert [part for part in found.comparisons if part.setting == "s07"] == alone.comparisons
-    assert alone.settings_left_out == 0
-    assert "left out" not in slice_heading(alone)

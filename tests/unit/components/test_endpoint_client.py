@@ -160,7 +160,7 @@ def test_an_error_in_a_body_of_status_200_has_the_status_of_its_code(service: st
     assert isinstance(error.value, RefusedError) == (status == 400)
 
 
-def test_an_address_where_nobody_ever_answered_is_given_up_soon() -> None:
+def test_an_unanswered_address_is_given_up_and_scores_come_in_order() -> None:
     with EndpointDouble() as double:
         options = options_of(double)
     waits: list[float] = []
@@ -168,6 +168,22 @@ def test_an_address_where_nobody_ever_answered_is_given_up_soon() -> None:
     with Client(options, waits.append) as client, pytest.raises(EndpointError, match=said):
         embed(client, TEXTS, {})
     assert len(waits) == 2
+    with EndpointDouble() as double, Client(options_of(double)) as client:
+        reply = rerank(client, "a blue ship", TEXTS)
+        assert double.asked[0].body == {"model": "m", "query": "a blue ship", "documents": TEXTS}
+    assert reply.scores.tolist() == pytest.approx([1, 0, 2], abs=1e-4)
+    assert reply.tokens == 9
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(50):
+            taken.append(number)
+            yield number
+
+    found = as_they_come(lambda number: number * number, items(), 2)
+    first = next(found)
+    assert len(taken) <= 5
+    assert dict([first, *found]) == {number: number * number for number in range(50)}
 
 
 def test_a_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -220,25 +236,6 @@ def test_a_key_that_cannot_be_sent_is_an_error_first(key: str, fault: str, monke
 def test_a_url_is_one_and_holds_no_secret(url: str) -> None:
     with pytest.raises(ValidationError, match="must be a URL"):
         EndpointOptions(model="m", base_url=url)
-
-
-def test_scores_come_in_order_and_results_as_they_arrive() -> None:
-    with EndpointDouble() as double, Client(options_of(double)) as client:
-        reply = rerank(client, "a blue ship", TEXTS)
-        assert double.asked[0].body == {"model": "m", "query": "a blue ship", "documents": TEXTS}
-    assert reply.scores.tolist() == pytest.approx([1, 0, 2], abs=1e-4)
-    assert reply.tokens == 9
-    taken: list[int] = []
-
-    def items() -> Iterator[int]:
-        for number in range(50):
-            taken.append(number)
-            yield number
-
-    found = as_they_come(lambda number: number * number, items(), 2)
-    first = next(found)
-    assert len(taken) <= 5
-    assert dict([first, *found]) == {number: number * number for number in range(50)}
 
 
 @pytest.mark.parametrize(

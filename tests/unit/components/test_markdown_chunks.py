@@ -54,7 +54,7 @@ def chunks(text: str, size: int, overlap: int = 0, **options: bool) -> list[str]
     return [text[span.start : span.end] for span in made.split(text, LengthFunction(range(len(text))))]
 
 
-def test_sections_are_joined_where_they_and_their_parents_fit() -> None:
+def test_sections_are_joined_where_they_fit_and_rows_cut_where_too_large() -> None:
     assert chunks(MANUAL, 60) == [
         "---\na: b\n---",
         "# Hub\n\nIntro of it.\n\n## Power\n\nOn.",
@@ -70,6 +70,14 @@ def test_sections_are_joined_where_they_and_their_parents_fit() -> None:
         "## A2\n\ntwo",
         "# B\n\n## B1\n\nthree",
         "## B2\n\nfour four",
+    ]
+    rows = "".join(f"| row {number} | some words |\n" for number in range(6))
+    made = chunks(f"| a | b |\n|---|---|\n{rows}", 60)
+    assert [piece.split("\n") for piece in made] == [
+        ["| a | b |", "|---|---|", "| row 0 | some words |"],
+        ["| row 1 | some words |", "| row 2 | some words |"],
+        ["| row 3 | some words |", "| row 4 | some words |"],
+        ["| row 5 | some words |"],
     ]
 
 
@@ -89,17 +97,6 @@ def test_headings_items_and_bare_sections_are_whole_blocks() -> None:
     ]
     own = "a bare heading does not go with a section that is not its own"
     assert chunks("## A\n\n## B\n\nb\n\n# C\n\nc", 100, merge=False) == ["## A", "## B\n\nb", "# C\n\nc"], own
-
-
-def test_a_row_of_a_table_is_cut_only_where_it_alone_is_too_large_and_the_first_rows_have_its_header() -> None:
-    rows = "".join(f"| row {number} | some words |\n" for number in range(6))
-    made = chunks(f"| a | b |\n|---|---|\n{rows}", 60)
-    assert [piece.split("\n") for piece in made] == [
-        ["| a | b |", "|---|---|", "| row 0 | some words |"],
-        ["| row 1 | some words |", "| row 2 | some words |"],
-        ["| row 3 | some words |", "| row 4 | some words |"],
-        ["| row 5 | some words |"],
-    ]
 
 
 BLOCKS = st.one_of(

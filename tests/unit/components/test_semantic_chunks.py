@@ -60,7 +60,7 @@ def test_of_equal_distances_a_target_cuts_all_or_none(target: int, chunks: int) 
     assert len(made.group(text, LengthFunction(range(len(text))), vectors)) == chunks
 
 
-def test_sentences_are_embedded_with_their_neighbours_and_zeros_are_far() -> None:
+def test_sentences_are_embedded_in_context_and_groups_cut_between_them() -> None:
     text = "# One\n\nTwo is here.  Three is here. Four."
     ruler = LengthFunction(range(len(text)))
     assert SemanticChunker(unit="characters").texts(text, ruler) == [
@@ -84,17 +84,6 @@ def test_sentences_are_embedded_with_their_neighbours_and_zeros_are_far() -> Non
         made = SemanticChunker.model_validate({"unit": "characters", **options})
         for row in np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32):
             assert len(made.group(text, ruler, np.tile(row, (12, 1)))) == 1
-
-
-@pytest.mark.parametrize("text", ["", " \n", "One sentence alone."])
-def test_nothing_is_embedded_where_there_is_nothing_to_cut(text: str) -> None:
-    made, ruler = SemanticChunker(), LengthFunction(range(len(text)))
-    assert made.texts(text, ruler) == []
-    spans = made.group(text, ruler, np.empty((0, 0), dtype=np.float32))
-    assert [text[span.start : span.end] for span in spans] == ([text] if text.strip() else [])
-
-
-def test_groups_are_cut_at_sentences_and_counted_only_if_a_length_is_asked_for() -> None:
     assert groups() == [6, 3]
     assert groups(size=50) == [2, 2, 2, 2, 1]
     assert groups(size=100) == [5, 1, 3]
@@ -105,3 +94,11 @@ def test_groups_are_cut_at_sentences_and_counted_only_if_a_length_is_asked_for()
     assert SemanticChunker(size=9).counted_by == "embedder"
     assert SemanticChunker(target=9).counted_by == "embedder"
     assert SemanticChunker(size=9, unit="characters").counted_by == "characters"
+
+
+@pytest.mark.parametrize("text", ["", " \n", "One sentence alone."])
+def test_nothing_is_embedded_where_there_is_nothing_to_cut(text: str) -> None:
+    made, ruler = SemanticChunker(), LengthFunction(range(len(text)))
+    assert made.texts(text, ruler) == []
+    spans = made.group(text, ruler, np.empty((0, 0), dtype=np.float32))
+    assert [text[span.start : span.end] for span in spans] == ([text] if text.strip() else [])

@@ -20,7 +20,7 @@ def names(matrix: dict[str, list[Any]]) -> list[str]:
     return [naming.name("dense", one.values) for one in combined(sweep)]
 
 
-def test_a_name_is_the_retriever_and_its_options_cut_with_a_hash() -> None:
+def test_names_are_cut_with_a_hash_and_told_apart_by_what_it_takes() -> None:
     sweep = sweep_of(matrix={SIZE: [128, 256], RANK: [10, 60]})
     naming = SettingNames.of(sweep)
     assert naming.name("dense", {SIZE: 128}) == "dense-size128"
@@ -32,6 +32,16 @@ def test_a_name_is_the_retriever_and_its_options_cut_with_a_hash() -> None:
     assert re.fullmatch(r"dense-x{85}-[0-9a-f]{8}", first)
     assert names({MODEL: ["x" * 94]}) == ["dense-" + "x" * 94]
     assert names({MODEL: ["x" * 150 + "1", "x" * 150 + "2"]}) == [first, second]
+    matrix = {
+        "chunker.size": [1], "retrievers.dense.top_k": [2], "retrievers.bm25.top_k": [3],
+        "retrievers.bm25.chunker.size": [4], "retrievers.mix.rerank.top_k": [5],
+    }  # fmt: skip
+    sweep = sweep_of(matrix=matrix)
+    (one,) = combined(sweep)
+    naming = SettingNames.of(sweep)
+    assert naming.name("mix", one.values) == "mix-top_k5-chunker.size1-dense.top_k2-bm25.top_k3-bm25.chunker.size4"
+    assert naming.name("dense", {TOP_K: 2, SIZE: 1}) == "dense-top_k2-chunker.size1"
+    assert naming.name("bm25", {"retrievers.bm25.chunker.size": 4}) == "bm25-retrievers.bm25.chunker.size4"
 
 
 @pytest.mark.parametrize(
@@ -81,19 +91,6 @@ def test_a_mapping_is_its_kind_and_what_differs_from_others_of_its_kind() -> Non
         "dense-context-title-true",
         "dense-context-title-false-sentences1",
     ]
-
-
-def test_keys_that_end_alike_are_told_apart_by_as_much_as_it_takes() -> None:
-    matrix = {
-        "chunker.size": [1], "retrievers.dense.top_k": [2], "retrievers.bm25.top_k": [3],
-        "retrievers.bm25.chunker.size": [4], "retrievers.mix.rerank.top_k": [5],
-    }  # fmt: skip
-    sweep = sweep_of(matrix=matrix)
-    (one,) = combined(sweep)
-    naming = SettingNames.of(sweep)
-    assert naming.name("mix", one.values) == "mix-top_k5-chunker.size1-dense.top_k2-bm25.top_k3-bm25.chunker.size4"
-    assert naming.name("dense", {TOP_K: 2, SIZE: 1}) == "dense-top_k2-chunker.size1"
-    assert naming.name("bm25", {"retrievers.bm25.chunker.size": 4}) == "bm25-retrievers.bm25.chunker.size4"
 
 
 KEYS = ["chunker.size", "chunker.unit", "embedder.model", "retrievers.dense.size", "retrievers.other.size", "chunker"]

@@ -62,6 +62,21 @@ exclude: [{chunker.size: 128, retrievers.dense.top_k: 10}, {retrievers.dense.top
     ]
 
 
+def test_values_are_laid_over_the_config_with_variables_unresolved() -> None:
+    made = with_last("matrix: {chunker.size: [128], retrievers.dense.top_k: [3], store.kind: [exact]}")
+    assert made.value["chunker"] == {"kind": "recursive", "size": 128, "overlap": 40}
+    assert made.value["retrievers"]["dense"] == {"kind": "dense", "top_k": 3}
+    assert made.value["retrievers"]["whole"] == {"kind": "dense", "chunker": {"kind": "document"}}
+    assert made.value["store"] == {"kind": "exact"}
+    assert "sweep" not in made.value
+    assert "sweep" not in made.written
+    assert made.written == made.value
+    made = with_last('matrix: {embedder.model: ["${NAME}"], chunker.size: ["${SIZE:-7}"]}', NAME="secret")
+    assert made.value["embedder"]["model"] == "secret"
+    assert made.written["embedder"]["model"] == "${NAME}"
+    assert made.written["chunker"]["size"] == "${SIZE:-7}"
+
+
 # How many, and which.
 
 KEYS = ["chunker.size", "chunker.overlap", "embedder.model", "store.space"]
@@ -95,21 +110,6 @@ def with_last(sweep: str, base: str = BASE, **environment: str) -> Any:
 def place_of(content: Any, *path: str | int) -> str:
     fault = content.fault_at(path, "")
     return f"{fault.file}:{fault.line - LINES}:{fault.column}"
-
-
-def test_values_are_laid_over_the_config_with_variables_unresolved() -> None:
-    made = with_last("matrix: {chunker.size: [128], retrievers.dense.top_k: [3], store.kind: [exact]}")
-    assert made.value["chunker"] == {"kind": "recursive", "size": 128, "overlap": 40}
-    assert made.value["retrievers"]["dense"] == {"kind": "dense", "top_k": 3}
-    assert made.value["retrievers"]["whole"] == {"kind": "dense", "chunker": {"kind": "document"}}
-    assert made.value["store"] == {"kind": "exact"}
-    assert "sweep" not in made.value
-    assert "sweep" not in made.written
-    assert made.written == made.value
-    made = with_last('matrix: {embedder.model: ["${NAME}"], chunker.size: ["${SIZE:-7}"]}', NAME="secret")
-    assert made.value["embedder"]["model"] == "secret"
-    assert made.written["embedder"]["model"] == "${NAME}"
-    assert made.written["chunker"]["size"] == "${SIZE:-7}"
 
 
 KINDS = {

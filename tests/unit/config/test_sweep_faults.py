@@ -12,7 +12,7 @@ SECTIONS = "An axis reaches into chunker, context, embedder, store or retrievers
 CHUNKER = "kind, unit, tokenizer, measure, size, overlap, separators, keep, preset"
 
 
-def test_a_sweep_that_is_right_has_no_faults() -> None:
+def test_right_sweeps_have_no_faults_and_overlapping_keys_are_refused() -> None:
     sweep = """
 matrix:
   chunker.size: [128, 256]
@@ -27,6 +27,20 @@ exclude: [{chunker.size: 128, chunker.overlap: 26}, {retrievers.dense.top_k: 60,
 max_settings: 10
 """
     assert faults_of(sweep) == []
+    sweep = """
+matrix:
+  chunker.size: [1]
+  chunker: [{kind: document}]
+  "chunker.size, embedder.model": [[1, a]]
+include: [{embedder: {model: a}, embedder.model: ip}, {chunker: {kind: document}}]
+"""
+    step = "set the same option; leave one of them out."
+    assert faults_of(sweep) == [
+        f"3:5: sweep.matrix.chunker: chunker and chunker.size {step}",
+        f"4:5: sweep.matrix.chunker.size, embedder.model: chunker.size and chunker.size {step}",
+        f"4:5: sweep.matrix.chunker.size, embedder.model: chunker.size and chunker {step}",
+        f"5:36: sweep.include[0].embedder.model: embedder.model and embedder {step}",
+    ]
 
 
 # The shape.
@@ -99,23 +113,6 @@ def test_a_key_of_no_setting_is_refused(key: str, message: str) -> None:
 def test_what_is_no_option_is_refused_where_the_sweep_has_its_value(key: str, message: str) -> None:
     assert faults_of(f"matrix: {{{key}: [1]}}") == [f"1:{len(key) + 15}: {message}"]
     assert faults_of(f"include: [{{{key}: 1}}]") == [f"1:14: {message}"]
-
-
-def test_keys_that_overlap_in_one_combination_are_refused() -> None:
-    sweep = """
-matrix:
-  chunker.size: [1]
-  chunker: [{kind: document}]
-  "chunker.size, embedder.model": [[1, a]]
-include: [{embedder: {model: a}, embedder.model: ip}, {chunker: {kind: document}}]
-"""
-    step = "set the same option; leave one of them out."
-    assert faults_of(sweep) == [
-        f"3:5: sweep.matrix.chunker: chunker and chunker.size {step}",
-        f"4:5: sweep.matrix.chunker.size, embedder.model: chunker.size and chunker.size {step}",
-        f"4:5: sweep.matrix.chunker.size, embedder.model: chunker.size and chunker {step}",
-        f"5:36: sweep.include[0].embedder.model: embedder.model and embedder {step}",
-    ]
 
 
 # Values.

@@ -58,7 +58,7 @@ def test_headings_are_those_of_commonmark_outside_of_other_blocks(text: str, fou
     assert words(text) == found
 
 
-def test_the_headings_in_force_are_those_above_a_character_up_to_one_of_the_same_or_a_higher_level() -> None:
+def test_headings_in_force_stand_above_and_have_the_characters_of_their_lines() -> None:
     headings = Headings(MANUAL)
     paths = {word: headings.path(MANUAL.index(word)) for word in ("Before", "Intro", "Set-up", "On.", "Hold.")}
     assert paths == {
@@ -70,9 +70,6 @@ def test_the_headings_in_force_are_those_above_a_character_up_to_one_of_the_same
     }
     assert headings.path(0) == ()
     assert headings.path(len(MANUAL)) == ("Hub S", "Reset")
-
-
-def test_a_heading_has_the_characters_of_its_lines_and_may_be_empty() -> None:
     assert [MANUAL[heading.start : heading.end] for heading in Headings(MANUAL).all] == [
         "# Hub *S*\n",
         "Set-up\n------\n",

@@ -214,7 +214,7 @@ def test_a_grade_below_0_gains_nothing_and_is_counted(metric: str, ranking: str,
     assert value(metric, ranking, labels) == pytest.approx(expected, rel=1e-14)
 
 
-def test_trec_eval_forbids_no_grade_and_groups_have_no_range_of_ties() -> None:
+def test_groups_of_passages_and_trec_eval_without_forbidden_grades() -> None:
     one = replace(graded("A", [("A", -1, None)]), pooled=True)
     assert scores("forbidden@1", one).tolist() == [0]
     assert parse_metric("forbidden@1").eligible(one).tolist() == [False]
@@ -222,6 +222,19 @@ def test_trec_eval_forbids_no_grade_and_groups_have_no_range_of_ties() -> None:
     tied = replace(one, ties=np.array([[1, 2], [1, 2]], dtype=np.int32))
     assert tie_range(parse_metric("ndcg@2"), tied) is None
     assert ties_that_matter(tied).tolist() == [True]
+    labels = ("A", 0, 10, 2, "g"), ("B", 0, 8, 1, "g"), ("C", 0, 4, 1, None)
+    one = spans_graded([2, 0, 3], *labels)
+    expected = {
+        "recall@1": 1 / 2, "recall@3": 1, "complete@2": 0, "complete@3": 1, "precision@3": 1,
+        "ndcg@3": (1 + 1 / log2(3) + 1 / 2) / (2 + 1 / log2(3)), "ap@3": (1 + 2 / 3) / 2,
+        "span_recall@1": 8 / 12, "span_precision@1": 8 / 10, "span_recall@3": 1, "span_precision@3": 12 / 30,
+    }  # fmt: skip
+    assert {name: float(scores(name, one)[0]) for name in expected} == pytest.approx(expected, rel=1e-14)
+    one = spans_graded([0, 2], ("A", 0, 10, 0, "g"), ("B", 0, 8, 1, "g"), ("C", 0, 4, 0, None))
+    assert [float(scores(f"span_recall@{k}", one)[0]) for k in (1, 2)] == [0, 1]
+    assert float(scores("span_precision@2", one)[0]) == 8 / 20
+    one = spans_graded([3, 0], ("A", 0, 5, 1, None), ("A", 4, 9, -1, None))
+    assert [float(scores(f"forbidden@{k}", one)[0]) for k in (1, 2)] == [0, 1]
 
 
 SPANS = [(0, 0, 10), (0, 10, 20), (1, 0, 10), (2, 0, 10)]
@@ -253,19 +266,3 @@ def test_passages_that_are_whole_documents_score_as_these(
     one = spans_graded(chunks, *passages, chunks=whole, threshold=threshold)
     for metric, expected in plainly(ranking, list(known), k, threshold).items():
         assert float(scores(f"{metric}@{k}", one)[0]) == pytest.approx(expected, abs=1e-12), metric
-
-
-def test_passages_of_a_group_are_relevant_and_found_with_one() -> None:
-    labels = ("A", 0, 10, 2, "g"), ("B", 0, 8, 1, "g"), ("C", 0, 4, 1, None)
-    one = spans_graded([2, 0, 3], *labels)
-    expected = {
-        "recall@1": 1 / 2, "recall@3": 1, "complete@2": 0, "complete@3": 1, "precision@3": 1,
-        "ndcg@3": (1 + 1 / log2(3) + 1 / 2) / (2 + 1 / log2(3)), "ap@3": (1 + 2 / 3) / 2,
-        "span_recall@1": 8 / 12, "span_precision@1": 8 / 10, "span_recall@3": 1, "span_precision@3": 12 / 30,
-    }  # fmt: skip
-    assert {name: float(scores(name, one)[0]) for name in expected} == pytest.approx(expected, rel=1e-14)
-    one = spans_graded([0, 2], ("A", 0, 10, 0, "g"), ("B", 0, 8, 1, "g"), ("C", 0, 4, 0, None))
-    assert [float(scores(f"span_recall@{k}", one)[0]) for k in (1, 2)] == [0, 1]
-    assert float(scores("span_precision@2", one)[0]) == 8 / 20
-    one = spans_graded([3, 0], ("A", 0, 5, 1, None), ("A", 4, 9, -1, None))
-    assert [float(scores(f"forbidden@{k}", one)[0]) for k in (1, 2)] == [0, 1]

@@ -138,30 +138,6 @@ def test_several_runs_are_told_apart_named_or_numbered(tmp_path: Path) -> None:
         score(qrels, run, "rr", trec_compatible=True)
 
 
-def test_scored_runs_are_compared_as_the_report_of_them_is(tmp_path: Path) -> None:
-    draw = random.Random(0)
-    qrels = {f"q{number}": {f"d{number}": 1, f"e{number}": 2} for number in range(30)}
-    runs = {
-        name: {
-            query: {document: draw.random() + bonus * (document in judged) for document in (*judged, "x", "y", "z")}
-            for query, judged in qrels.items()
-        }
-        for name, bonus in (("BM25 (k1=1.2)", 0.0), ("dense", 0.6))
-    }
-    scored = score(iter([(q, d, g) for q, judged in qrels.items() for d, g in judged.items()]), runs, "ndcg@2,recall@3")
-    found = compare(scored, baseline="BM25 (k1=1.2)")
-    write_score_report(scored, tmp_path / "report")
-    written = compare(tmp_path / "report", baseline="BM25-k1-1.2")
-    ours, theirs = ([one.model_dump(exclude={"baseline"}) for one in each.comparisons] for each in (found, written))
-    assert [{**one, "sentence": ""} for one in ours] == [{**one, "sentence": ""} for one in theirs]
-    assert found.conclusion.kind == "baseline"
-    assert found.conclusion.depends_on_unjudged == written.conclusion.depends_on_unjudged == ["dense"]
-    assert found.conclusion.sentences[-1] == "Next: label the hits that could change this"
-    assert [
-        one.difference for one in compare(scored, score(qrels, {"dense": runs["dense"]}, "ndcg@2")).comparisons
-    ] == [0]
-
-
 def test_hits_of_a_run_are_counted_cut_and_compared_with_its_labels() -> None:
     """Ids that differ by upper and lower case: all of the run is missing, and the other setting wins."""
     qrels = {f"q{number}": {"a": 1} for number in range(12)}
@@ -185,6 +161,30 @@ def test_hits_of_a_run_are_counted_cut_and_compared_with_its_labels() -> None:
     assert {warning.code for warning in scored.warnings} == {
         "queries-not-retrieved", "queries-not-judged", "few-queries-match", "ties",
     }  # fmt: skip
+
+
+def test_scored_runs_are_compared_as_the_report_of_them_is(tmp_path: Path) -> None:
+    draw = random.Random(0)
+    qrels = {f"q{number}": {f"d{number}": 1, f"e{number}": 2} for number in range(30)}
+    runs = {
+        name: {
+            query: {document: draw.random() + bonus * (document in judged) for document in (*judged, "x", "y", "z")}
+            for query, judged in qrels.items()
+        }
+        for name, bonus in (("BM25 (k1=1.2)", 0.0), ("dense", 0.6))
+    }
+    scored = score(iter([(q, d, g) for q, judged in qrels.items() for d, g in judged.items()]), runs, "ndcg@2,recall@3")
+    found = compare(scored, baseline="BM25 (k1=1.2)")
+    write_score_report(scored, tmp_path / "report")
+    written = compare(tmp_path / "report", baseline="BM25-k1-1.2")
+    ours, theirs = ([one.model_dump(exclude={"baseline"}) for one in each.comparisons] for each in (found, written))
+    assert [{**one, "sentence": ""} for one in ours] == [{**one, "sentence": ""} for one in theirs]
+    assert found.conclusion.kind == "baseline"
+    assert found.conclusion.depends_on_unjudged == written.conclusion.depends_on_unjudged == ["dense"]
+    assert found.conclusion.sentences[-1] == "Next: label the hits that could change this"
+    assert [
+        one.difference for one in compare(scored, score(qrels, {"dense": runs["dense"]}, "ndcg@2")).comparisons
+    ] == [0]
 
 
 @pytest.mark.parametrize(

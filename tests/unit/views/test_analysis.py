@@ -33,6 +33,22 @@ def test_an_analysis_has_its_parts_and_the_best_of_all_as_winner() -> None:
         assert selection.setting == "high"
 
 
+def test_no_winner_is_looked_for_where_reports_are_compared_name_by_name() -> None:
+    values = np.linspace(0.2, 0.6, 30)
+    before = report_of([setting_of("dense", values), setting_of("bm25", values / 2)], run_id="before")
+    after = report_of([setting_of("dense", values + 0.1), setting_of("bm25", values)], run_id="after")
+
+    def made(baseline: str) -> Analysis:
+        return analyse(contest_over(before, after), ComparisonOptions(baseline, procedure=AIM.procedure))
+
+    assert SELECTION.of(made("before")) is None
+    assert [(part.baseline, part.setting) for part in made("before").comparisons] == [
+        ("before:dense", "after:dense"),
+        ("before:bm25", "after:bm25"),
+    ]
+    assert SELECTION.of(made("before:dense")) is not None
+
+
 def ranked(folder: Path) -> ComparisonInput:
     """The answer first with high, second with middle, third with low."""
     runs = {"low": "x y a", "high": "a x y", "middle": "x a y"}
@@ -62,22 +78,6 @@ def test_queries_are_of_the_settings_of_row_one(tmp_path: Path, baseline: str | 
     queries = QUERIES.of(made)
     assert queries is not None
     assert (queries.won_and_lost.baseline, queries.won_and_lost.setting) == pair
-
-
-def test_no_winner_is_looked_for_where_reports_are_compared_name_by_name() -> None:
-    values = np.linspace(0.2, 0.6, 30)
-    before = report_of([setting_of("dense", values), setting_of("bm25", values / 2)], run_id="before")
-    after = report_of([setting_of("dense", values + 0.1), setting_of("bm25", values)], run_id="after")
-
-    def made(baseline: str) -> Analysis:
-        return analyse(contest_over(before, after), ComparisonOptions(baseline, procedure=AIM.procedure))
-
-    assert SELECTION.of(made("before")) is None
-    assert [(part.baseline, part.setting) for part in made("before").comparisons] == [
-        ("before:dense", "after:dense"),
-        ("before:bm25", "after:bm25"),
-    ]
-    assert SELECTION.of(made("before:dense")) is not None
 
 
 def test_the_option_lifts_the_limit_on_unjudged_hits_that_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
