@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ragtrial.dataset.qrels_text import repeated_rows
+from ragtrial.dataset.texts import short
 from ragtrial.errors import Fault, InputError, RunFileError, counted, did_you_mean, listed
 from ragtrial.evaluation import evaluators
 from ragtrial.evaluation.bounds import Bounds, attainable, tie_range, ties_that_matter
@@ -108,7 +109,8 @@ def mismatch_warnings(run: str, counts: RunCounts, judged: Collection[str]) -> I
 
 def document_warning(run: str, judged: Collection[str], found: Sequence[str]) -> ReportWarning:
     """A warning if no hit of a run is judged; ``found`` has some of its documents."""
-    names = f"The run has {listed(found, 3)}; the qrels have {listed(islice(judged, 3), 3)}."
+    some, known = ((short(name, 60) for name in names) for names in (found, islice(judged, 3)))  # they may be passages
+    names = f"The run has {listed(some, 3)}; the qrels have {listed(known, 3)}."
     return ReportWarning.of_verdict(
         "no-documents-match",
         f"{run}: NOT ONE HIT IS JUDGED: no document of the run is in the qrels of its query, so all is 0. "

@@ -282,11 +282,12 @@ def trace_runs(
         name = "" if own not in ids and retrieval.question in texts else own
         return QueryResult(name, tuple(map(Hit, hits, hits.values())), retrieval.question)
 
+    by_name: dict[str, list[Retrieval]] = {retrieval.retriever: [] for retrieval in usable}
+    for retrieval in sorted(trace.retrievals, key=attrgetter("start")):
+        by_name.get(retrieval.retriever, []).append(retrieval)
     runs = []
-    for name in dict.fromkeys(retrieval.retriever for retrieval in usable):
-        retrievals = [retrieval for retrieval in trace.retrievals if retrieval.retriever == name]
-        in_order = sorted(retrievals, key=attrgetter("start"))
-        latest = {one.id or one.question: one for one in in_order if one.is_usable}
+    for name, retrievals in by_name.items():
+        latest = {one.id or one.question: one for one in retrievals if one.is_usable}
         run = results_run(ExperimentResults(name, tuple(map(result, latest.values()))), labels)
         runs.append(replace(run, note=_note(trace, retrievals, len(latest))))
     return runs if len(runs) > 1 else [replace(runs[0], name=own)]
