@@ -27,6 +27,7 @@ from ragtrial.report.model import load_report
 from ragtrial.report.rows import read_rows
 from ragtrial.runs.formats.own_files import read_results
 from ragtrial.runs.inputs import read_qrels, read_runs
+from ragtrial.scoring.tables.reading import read_tables
 from small_experiment import CONFIG, LABELS, small_experiment
 from worklists import write_work
 
@@ -147,6 +148,13 @@ READERS: Mapping[str, Reader] = {
             "kirchhoff.json": _text({"queries": [{"id": "1", "text": "How long?", "relevant_docs": [{"doc": "Six"}]}]}),
         },
         lambda path: read_labels(path),
+    ),
+    "scores of other tools": of(
+        {
+            "long.csv": b"question,system,metric,score\nHow long?,a,f1,0.5\nHow long?,b,f1,1\n",
+            **{path.name: path.read_bytes() for path in (Path(__file__).parent / "foreign_scores").glob("*-*.*")},
+        },
+        lambda path: read_tables([path], {}),
     ),
     "documents": of(
         {

@@ -12,6 +12,7 @@ from ragtrial.cache.untrusted import load_json, usual_bytes
 from ragtrial.errors import Fault, ReportError
 
 _ZSTANDARD = 93
+_DAMAGE = (OSError, LookupError, ValueError, TypeError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile)
 
 
 def is_zip(path: Path) -> bool:
@@ -33,7 +34,7 @@ def read_zip(path: Path) -> dict[str, Any]:
                 raise ValueError("it holds more than such a file should")
             samples = [load_json(_content(log, path, info)) for info in names]
             return {**load_json(_content(log, path, header)), "samples": samples}
-    except (OSError, KeyError, ValueError, TypeError, struct.error, zlib.error, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         message = f"is no sound log of Inspect: {error}."
         raise ReportError(Fault(str(path), message=message)) from error
 

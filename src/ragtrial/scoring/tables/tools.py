@@ -166,10 +166,10 @@ def read_lm_eval(source: Source) -> Iterator[Score]:
     folder = Path(source.content.file).resolve().parent.name
     for row, sample in enumerate(_objects(source.content.value)):
         names = sample.get("metrics")
-        for name in names if isinstance(names, list) else ():
+        for name in map(str, names if isinstance(names, list) else ()):
             value, suffix = sample.get(name), sample.get("filter", "none")
             if not isinstance(value, list):  # the part of a corpus metric
-                metric = str(name) if suffix == "none" else f"{name},{suffix}"
+                metric = name if suffix == "none" else f"{name},{suffix}"
                 name_of = f"{sample.get('doc_id')}-{str(sample.get('doc_hash'))[:8]}"
                 yield Score((row,), folder, metric, value, id=name_of)
 
