@@ -25,7 +25,11 @@ FEWEST_CLUSTERS = 10
 _FOLDS = 5
 _CONFIDENCE = 0.95
 _PSEUDO_DIFFERENCE = 0.25
-"""The difference of one question that is added to each kind: without it, intervals are too short near an area of 1."""
+_PSEUDO_CORRELATION = 0.3
+"""The difference of questions of a cluster that is added to each kind, and their correlation.
+
+Without it, intervals are too short near an area of 1.
+"""
 
 
 def top_scores(rankings: Rankings, skipped: Bools, *, are_comparable: bool) -> Scores:
@@ -106,7 +110,7 @@ class TopScores:
         """The area less that of ``other``, for the same questions, and its interval at 95% confidence.
 
         The variance is that of DeLong, DeLong & Clarke-Pearson 1988 with whole clusters as its units (Obuchowski
-        1997), with one more question of each kind whose placements differ by a quarter. What both kinds of question
+        1997), with one more cluster of each kind, whose placements differ by a quarter. What both kinds of question
         have in common in a cluster makes it at most four times smaller. The quantile is Student's t, with
         Satterthwaite's degrees of freedom, and fewer than clusters.
         """
@@ -120,7 +124,9 @@ class TopScores:
             by_cluster = np.bincount(clusters, own - others - mean, self.clusters.max() + 1) / len(own)
             n = len(np.unique(clusters))
             sums.append(by_cluster)
-            parts[row] = (float(by_cluster @ by_cluster) + _PSEUDO_DIFFERENCE**2 / n / len(own)) * n / (n - 1)
+            together = 1 + _PSEUDO_CORRELATION * (len(own) / n - 1)
+            added = _PSEUDO_DIFFERENCE**2 * together / n / len(own)
+            parts[row] = (float(by_cluster @ by_cluster) + added) * n / (n - 1)
             counts[row] = n
         shared = 2 * float(sums[0] @ sums[1]) * count / (count - 1)
         variance = max(float(parts.sum()) + shared, float(parts.sum()) / 4)

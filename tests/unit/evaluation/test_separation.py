@@ -96,12 +96,14 @@ def test_a_variance_of_clusters_is_that_of_obuchowski() -> None:
     np.add.at(x, clusters[:450], apart.mean(axis=1) - area)
     np.add.at(y, clusters[450:], apart.mean(axis=0) - area)
     counts = [len(set(clusters[kind])) for kind in (is_answerable, ~is_answerable)]
-    own = [n / (n - 1) / 450 * (row @ row) for n, row in zip(counts, (x, y), strict=True)]
+    # One more cluster of each kind, whose placements differ by 0.25, with the correlation 0.3.
+    added = [450 / n * 0.25**2 * (1 + 0.3 * (450 / n - 1)) for n in counts]
+    own = [n / (n - 1) / 450 * (row @ row + more) for n, row, more in zip(counts, (x, y), added, strict=True)]
     variance = sum(own) / 450 + 2 * 60 / 59 * (x @ y) / 450**2
     difference, low, high = one.less(other)
     assert difference == pytest.approx(area)
     freedom = sum(own) ** 2 / sum(part**2 / (n - 1) for part, n in zip(own, counts, strict=True))
-    assert high - low == pytest.approx(2 * t.ppf(0.975, min(freedom, 59)) * variance**0.5, rel=0.01)  # and one question
+    assert high - low == pytest.approx(2 * t.ppf(0.975, min(freedom, 59)) * variance**0.5, rel=1e-9)
 
 
 def test_a_question_asked_several_times_in_a_cluster_counts_once() -> None:

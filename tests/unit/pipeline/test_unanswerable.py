@@ -1,6 +1,7 @@
 """Unanswerable questions in a run: separation, thresholds for abstaining, and where they are shown."""
 
 import json
+import re
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -103,6 +104,10 @@ def test_where_it_is_shown(report: Report, capsys: Capture, tmp_path: Path) -> N
     (row,) = [line.split() for line in shown.split("unanswerable  ")[1].splitlines() if line.startswith("short")][:1]
     assert row[1] == f"{part.area:.3f}"
     assert "30 unanswerable questions, 40 answerable with labels." in shown
+    page = (Path(__file__).parents[3] / "docs" / "unanswerable.md").read_text(encoding="utf-8")
+    columns = [name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall("`(.*?)`", row)]
+    assert re.sub(" {2,}", "  ", shown).count("  ".join(columns[:3])) == 1
+    assert re.sub(" {2,}", "  ", shown).count("  ".join(columns[3:])) == 1
     assert "Thresholds for 43% unanswerable questions in use; no question is decided by its own score." in shown
     printed = json.loads(succeeded(capsys, "show", report.folder, "--json").out)
     found = {one["name"]: one.get("separation") for one in printed["settings"]}
