@@ -224,9 +224,9 @@ def test_people_needed_counts_degrees_of_freedom_by_cluster(tmp_path: Path) -> N
     sample = side.sample(side.inputs.scores(METRIC), side.inputs.pairs())
     people, judge = (np.repeat(values, 3, axis=1) for values in (sample.people, sample.judge))
     thrice = TwoPhaseSample(people, judge, np.repeat(np.arange(sample.people.shape[1]), 3))
-    needed = [people_needed(infer_two_phase([one], PROCEDURE)[0], 0.1)[0] or 0 for one in (sample, thrice)]
-    assert needed[1] % 3 == 0
-    assert needed[1] / 3 == pytest.approx(needed[0], rel=0.05)
+    for margin in (0.2, 0.25, 0.3):
+        once, often = (people_needed(infer_two_phase([one], PROCEDURE)[0], margin)[0] or 0 for one in (sample, thrice))
+        assert 0 < 3 * once <= often <= 3.3 * once
 
 
 def test_sentences_say_what_more_questions_are_worth_and_needed(tmp_path: Path) -> None:
