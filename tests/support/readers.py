@@ -23,12 +23,14 @@ from ragtrial.labelling.importers.base import read_labels
 from ragtrial.labelling.label_files import LabelsText, OverlayText
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
+from ragtrial.records import PromptQueries, Query
 from ragtrial.report.model import load_report
 from ragtrial.report.rows import read_rows
 from ragtrial.runs.formats.own_files import read_results
 from ragtrial.runs.inputs import read_qrels, read_runs
 from ragtrial.scoring.tables.reading import read_tables
 from small_experiment import CONFIG, LABELS, small_experiment
+from traced_search import QUESTIONS
 from worklists import write_work
 
 SWEEP = """
@@ -38,6 +40,7 @@ sweep:
   exclude: [{chunker.size: 300, retrievers.dense.top_k: 5}]
 """
 CHUNKED = CONFIG.replace("kind: document", "kind: recursive, unit: characters")
+TRACED = PromptQueries(tuple(Query(name, text) for name, text in QUESTIONS.items()))
 QUESTION = {"question": "How long?", "context": "Six months.", "answer": "Six months"}
 
 
@@ -168,6 +171,9 @@ READERS: Mapping[str, Reader] = {
         },
         _all_documents,
     ),
+    "spans": of({path.name: path.read_bytes() for path in sorted((Path(__file__).parent / "traces").iterdir())
+                 if path.suffix != ".parquet"},
+                lambda path: read_runs(path, form="spans", labels=TRACED)),
     "runs": of({"run.trec": RUN.encode(), "run.txt.gz": gzip.compress(RUN.encode(), mtime=0),
      "run.json": _text({"q1": {"d1": 2.5, "d2": 1e-3}}),
      "run.jsonl": _text({"query": "q1", "document": "d1", "score": 2.5})}, read_runs),
