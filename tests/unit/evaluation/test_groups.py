@@ -199,7 +199,7 @@ def test_runs_are_scored_by_the_groups_of_a_labels_file(tmp_path: Path, capsys: 
     (more,) = judged.scores(0, parse_metric("complete@2"), [(0, {"X": 1})])
     assert more == 0
     shown = ragtrial(capsys, "show", report.folder, "--query", "q").out
-    assert "  label: grade 2  A  (group: 0)\n  label: grade 1  B  (group: 0)\n  label: grade 1  C\n" in shown
+    assert "  label: grade 2  A  (group: 1)\n  label: grade 1  B  (group: 1)\n  label: grade 1  C\n" in shown
 
 
 FORBIDDEN: list[tuple[str, str, float]] = [
