@@ -18,7 +18,6 @@ from ragtrial.cache.vectors import VectorCache
 from ragtrial.components.batching import TextList
 from ragtrial.components.embedders import EMBEDDERS
 from ragtrial.components.embedders.cached import CachedEmbedder
-from ragtrial.components.embedders.endpoint import EndpointEmbedder
 from ragtrial.errors import EmbedderError, EndpointError, WorkspaceError
 from ragtrial.rankings import Floats
 
@@ -47,41 +46,6 @@ def probe_in(folder: Path) -> str:
         probe = cache.probe()
     assert probe is not None
     return probe[0]
-
-
-REQUESTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    "openai": ("/v1/embeddings", {"dimensions": 8, "encoding_format": "base64"}, {}),
-    "voyage": (
-        "/v1/embeddings",
-        {"output_dimension": 8, "encoding_format": "base64", "truncation": True, "input_type": "document"},
-        {"input_type": "query"},
-    ),
-    "cohere": (
-        "/v1/embed",
-        {"output_dimension": 8, "embedding_types": ["float"], "truncate": "END", "input_type": "search_document"},
-        {"input_type": "search_query"},
-    ),
-}
-"""For each kind the path, the fields of a request for documents, and how one for queries differs."""
-
-
-def test_every_kind_of_endpoint_is_described_here() -> None:
-    assert [name for name, kind in EMBEDDERS.members() if issubclass(kind, EndpointEmbedder)] == sorted(REQUESTS)
-
-
-@pytest.mark.parametrize("kind", REQUESTS)
-def test_a_request_is_as_the_provider_describes_it(kind: str, tmp_path: Path) -> None:
-    path, document, query = REQUESTS[kind]
-    with EndpointDouble() as double:
-        embedder = made(double, tmp_path, kind, dimensions=8)
-        np.testing.assert_allclose(embedder.embed_documents(["a", "b"]), right(["a", "b"], 8), atol=1e-6)
-        np.testing.assert_allclose(embedder.embed_queries(["a"]), right(["a"], 8), atol=1e-6)
-        texts = "texts" if kind == "cohere" else "input"
-        assert {asked.path for asked in double.asked} == {path}
-        assert [asked.body for asked in double.asked][: 2 if query else 1] == [
-            {"model": "m", texts: ["a", "b"], **document},
-            {"model": "m", texts: ["a"], **document, **query},
-        ][: 2 if query else 1]
 
 
 def test_fields_of_ones_own_tell_queries_from_documents(tmp_path: Path) -> None:

@@ -323,20 +323,6 @@ def test_every_reference_of_chunking_evaluation_resolves_where_it_says(
 # rows
 
 
-def test_rows_that_ask_the_same_are_one_question_with_several_answers(convert: Conversions) -> None:
-    table = f'question,answer,doc\nwhite?,"{WHITE}",reset.md\nlong?,Six months.,\nwhite?,A white ring means ready.,\n'
-    expected = [
-        *only("q1", "white?", label("hub/reset.md", WHITE), label("hub/lights.md", "A white ring means ready.")),
-        *only("q2", "long?", label("faq.txt", "Six months.")),
-    ]
-    assert convert.answer(table)["format"] == "rows"
-    assert convert.rows(table) == expected
-    assert (
-        convert.rows(table.replace(f'"{WHITE}"', WHITE.replace(",", "\\")).replace(",", ";").replace("\\", ","))
-        == expected
-    )
-
-
 OTHER = {"query": "?", "answer": "In other words.", "context": RED, "relevance": 2, "tags": ["t"]}
 WHOLE = {"doc": "faq.txt", "relevance": 1}
 ROWS: dict[str, tuple[Any, list[dict[str, Any]]]] = {
@@ -382,10 +368,6 @@ SIX = "Six months."
 SHEETS: dict[str, tuple[bytes, list[tuple[str, list[str]]]]] = {
     "blank rows": (b"question,answer\nred?,%b\n,\n,,\n  ,\n\n", [("red?", [RED])]),
     "Ragas": (b"user_input,reference\r\nred?,%b\r\n", [("red?", [RED])]),
-    "Ragas with contexts": (
-        b"user_input,reference_contexts,reference\nred?,\"['%b']\",other words\n",
-        [("red?", [RED])],
-    ),
     "questions alone": (
         b"question\nred, or white?\nwhy; and when?\n",
         [("red, or white?", []), ("why; and when?", [])],

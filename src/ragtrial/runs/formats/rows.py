@@ -15,18 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ragtrial.dataset import qrels_text
 from ragtrial.dataset.faults import Faults, shown
 from ragtrial.dataset.json_places import fault_in, id_of, json_row, json_value
-from ragtrial.dataset.qrels_text import (
-    Columns,
-    Kind,
-    Role,
-    graded_rows,
-    header_sign,
-    numbered_lines,
-    roles_of,
-    whole_number,
-)
+from ragtrial.dataset.qrels_text import Columns, Kind, Role, graded_rows, roles_of, whole_number
 from ragtrial.errors import Fault
 from ragtrial.rankings import Counts
 from ragtrial.records import MOST_GRADE
@@ -206,8 +198,10 @@ def _beir_rows(text: str, columns: Columns | None, faults: Faults) -> Rows:
 
 def _header_rows(text: str, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
     """Rows below a header, whose fields are between tabs, commas, semicolons or white space, as in the header."""
-    lines = numbered_lines(text)
-    sign = header_sign(lines[0][1], columns, kind) or next((sign for sign in "\t,;" if sign in lines[0][1]), " ")
+    lines = qrels_text.numbered_lines(text)
+    sign = qrels_text.header_sign(lines[0][1], columns, kind) or next(
+        (sign for sign in "\t,;" if sign in lines[0][1]), " "
+    )
     rows = [(number, record) for number, record in _records(lines, sign) if any(record)]
     names = rows.pop(0)[1]
     chosen = roles_of(names, kind, columns, faults)
