@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,16 @@ def test_a_wrong_table_is_one_error_with_all_faults(case: str, tmp_path: Path) -
     content, message = WRONG[case]
     with pytest.raises(InputError, match=message):
         compare(written(tmp_path, "wrong.csv", content))
+
+
+def test_names_that_sound_like_a_loss_are_asked_about() -> None:
+    asked = "response_time my_error failure_rate token_cost total_seconds miss_rate false_alarms brier mean_rank"
+    for name in (*asked.split(), "Bias [GEval]"):
+        with pytest.raises(InputError, match=re.escape(name)):
+            compare([{"question": "q1", "system": "a", "metric": name, "score": 1}])
+    for name in ("sentiment", "correctness", "my_score", "noise_sensitivity(mode=relevant)", "WER", "latency"):
+        with pytest.raises(InputError, match="nothing to compare"):
+            compare([{"question": "q1", "system": "a", "metric": name, "score": 1}])
 
 
 def test_nothing_is_read_in_the_wrong_direction(tmp_path: Path) -> None:

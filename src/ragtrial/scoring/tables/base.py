@@ -126,7 +126,7 @@ def forms_by_specificity() -> list[ScoreForm]:
 def direction_in(directions: Mapping[str, Direction], metric: str) -> Direction | None:
     """The direction of a metric by its name, with or without what tools add: ``(mode=f1)``, ``,none``, ``/key``."""
     name = metric.strip().lower()
-    return directions.get(name) or directions.get(re.split(r"[(,/\[]", name)[0].strip())
+    return directions.get(name) or directions.get(re.split(r"[(,/]", name)[0].strip())
 
 
 # --- values

@@ -22,8 +22,8 @@ from ragtrial.report.model import SCHEMA_VERSION, Report, environment
 from ragtrial.scoring.tables.base import NO_VALUE, Key, Score, ScoreTable, direction_in
 
 _LOWER_SOUNDS = re.compile(
-    r"error|latency|duration|cost|price|toxic|loss|perplexity|hallucinat|bias|distance|seconds|_ms\b|\b[wc]er\b"
-    r"|\b(r?mse|mae)\b|false_|violation|harm|refusal|tokens|rank\b",
+    r"error|latency|delay|duration|(^|_)time(_|$)|seconds|_ms\b|cost|price|tokens|toxic|bias|harm|hallucinat|violation"
+    r"|refusal|loss|perplexity|distance|brier|penalty|false|fail|miss(es|ed|ing|_)|risk|rank\b|\b([wc]er|r?mse|mae)\b",
     re.IGNORECASE,
 )
 """Names of which lower values may be better: one without a known direction is asked for."""
