@@ -118,6 +118,7 @@ FAULTS = {
                  "the module 'mine' cannot be imported: ZeroDivisionError: division by zero"),
     "an exit": ({"mine.py": "import sys; sys.exit(3)\n"}, "mine:f",
                 "the module 'mine' cannot be imported: SystemExit: 3"),
+    "a syntax error": ({"mine.py": "def f(:\n"}, "mine:f", "the module 'mine' cannot be imported: SyntaxError"),
 }  # fmt: skip
 
 

@@ -320,6 +320,9 @@ HIDDEN_NAMES = {  # what keeps such files: agents, static sites, editors, macOS,
     "Japanese": ("メモ/.下書き.txt", 1),
     "no document": (".gitignore", 0),
     "in a hidden folder": (".git/readme.md", 0),
+    "an open document of an office suite": ("sub/~$Отчёт.docx", 0),
+    "an editor's copy": (".文書.md.swp", 0),
+    "a hidden page": ("site/.المسودة.html", 1),
 }
 
 
