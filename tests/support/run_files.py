@@ -10,7 +10,7 @@ from ragtrial.errors import RagtrialError
 from ragtrial.runs.joins import read_run
 from ragtrial.runs.qrels import Qrels, RunHits
 
-LEFT_OUT = ("seconds", "some_documents")
+LEFT_OUT = ("seconds", "some_documents", "note")
 QRELS = Qrels.of([("q1", [("d1", 1), ("d2", 0), ("d3", 2)], False), ("q2", [("d1", 1)], False), ("q3", [], False)])
 
 
