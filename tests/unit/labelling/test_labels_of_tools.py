@@ -138,7 +138,7 @@ def test_labels_of_autorag_are_the_texts_of_its_chunks_if_the_corpus_is_there(co
         {**label(*passage), "group": "g1"} for passage in (("hub/lights.md", RED), ("hub/reset.md", WHITE))
     ]
     (convert.folder / "corpus.parquet").write_bytes(b"PAR1 and no more")
-    assert "corpus.parquet: is a damaged Parquet file: " in convert(parquet_of(QA), "--force").err
+    assert "corpus.parquet: is no Parquet file, or a damaged one: " in convert(parquet_of(QA), "--force").err
 
 
 @pytest.mark.parametrize("given", ["hub/lights.md", ["hub/lights.md"], [["hub/lights.md"]]])
