@@ -89,7 +89,7 @@ class VectorCache:
             if not as_it_is:
                 with FileLock(f"{path}.lock"):
                     _remove_if_damaged(path, self._name)
-            if _is_made(path):
+            if _is_in_wal_mode(path):  # only a file that was made to its end, and is on no network file system
                 self._open(what)
             else:
                 with FileLock(f"{path}.lock"):  # the change to WAL fails at once if another process makes it, too
@@ -109,7 +109,8 @@ class VectorCache:
             for table in _TABLES:
                 self._connection.execute(table)
             if is_new:
-                self._connection.execute("INSERT INTO model VALUES (?, '')", (self._name,))
+                statement = "INSERT INTO model SELECT ?, '' WHERE NOT EXISTS (SELECT 1 FROM model)"
+                self._connection.execute(statement, (self._name,))
             self.name(what)
         except BaseException:
             self._connection.close()
@@ -292,19 +293,20 @@ def _remove_if_damaged(path: Path, name: str) -> None:
 def check_model(path: Path, name: str) -> None:
     """Raise DamagedError for a file that SQLite cannot read to its end, or that has the vectors of another model."""
     check_database(path, quick=True)
-    if not _is_made(path):  # by a process that was killed
-        return
+    is_made = _is_in_wal_mode(path)  # else it may be that of a process that was killed while it made the file
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             models = database.execute("SELECT name, what FROM model LIMIT 2").fetchall()
     except sqlite3.Error as error:
-        raise DamagedError(f"it does not say whose vectors it has ({error})") from error
-    if [model for model, _ in models] != [name]:
+        if is_made:
+            raise DamagedError(f"it does not say whose vectors it has ({error})") from error
+        return
+    if (models or is_made) and [model for model, _ in models] != [name]:
         known = " ".join(str(what) for _, what in models)
         raise DamagedError(f"it has the vectors of another model, {known or 'which is not named'}")
 
 
-def _is_made(path: Path) -> bool:
+def _is_in_wal_mode(path: Path) -> bool:
     """True if the header is that of a database in WAL mode (https://sqlite.org/fileformat.html, 1.3.3)."""
     try:
         with path.open("rb") as file:

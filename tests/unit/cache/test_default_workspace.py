@@ -54,6 +54,11 @@ def test_vectors_on_a_network_need_no_shared_memory(
     with closing(sqlite3.connect(file)) as database:
         assert database.execute("PRAGMA journal_mode").fetchone() == (journal,)
         assert database.execute("SELECT count(*) FROM vectors").fetchone() == (2,)
+    for later in (kind, kind, "ext4", kind):  # a folder may be mounted otherwise later
+        (tmp_path / "mounts").write_text(f"x {tmp_path} {later} rw 0 0\n")
+        monkeypatch.setattr(vectors, "_checked", set())  # as in another process
+        with VectorCache(file) as cache:
+            assert len(cache) == 2
 
 
 def test_the_environment_names_the_cache(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
