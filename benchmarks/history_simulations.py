@@ -56,7 +56,7 @@ class ScreenedSteps(Steps):
 
     def _compared(self, scores: PairedScores, pairs: Sequence[Pair], clusters: Places | None) -> list[Outcome]:
         sample = Sample(scores.family(pairs, clusters))
-        level = self.procedure.in_sequence(self.number + 1).level
+        level = self.procedure.with_alpha_spending(self.number + 1).level
         critical = -stdtrit(np.maximum(sample.n - 1, 1), level / 2)
         if pairs and (sample.studentised[sample.tested] < SCREEN * critical[sample.tested]).all():
             self.number += bool(sample.tested.any())

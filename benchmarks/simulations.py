@@ -280,7 +280,7 @@ def infer_t_holm(sample: Sample, procedure: Procedure) -> Inference:
     p = np.asarray(2 * stdtr(sample.n[tested] - 1, -sample.studentised[tested]))
     count = max(len(p), 1)
     single = sample.inference(
-        level, p, np.minimum(p * count, 1.0), _t_criticals(sample, procedure.split_over(count).level)
+        level, p, np.minimum(p * count, 1.0), _t_criticals(sample, procedure.with_bonferroni(count).level)
     )
     corrected = sample.for_every_comparison(holm(p))
     claims = np.where(corrected <= level, np.sign(single.mean), 0).astype(np.int8)

@@ -15,6 +15,7 @@ MINE = '''
 """Finds the same for all. What it is asked for is noted; what `trouble` beside it names goes wrong."""
 
 import json
+import logging
 import os
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def find(queries, top_k, key):
         asked.write(json.dumps(key) + "\\n")
     what = trouble().get(key)
     if what == "secret":
+        logging.getLogger("ragtrial.mine").warning("asks with %s", os.environ["SEARCH_API_KEY"])
         raise ConnectionError("refused the key " + os.environ["SEARCH_API_KEY"])
     if what == "raise":
         raise ConnectionError("no route")
@@ -210,6 +212,7 @@ def test_no_secret_gets_out(
     ended = run(capsys, kitchen, "--json", *more)
     assert ended.code == (3 if more else 4)
     assert "refused the key ${SEARCH_API_KEY}" in ended.err
+    assert "asks with ${SEARCH_API_KEY}" in ended.err
     assert "refused the key ${SEARCH_API_KEY}" in ended.out
     written = [path.read_bytes() for path in (kitchen.folder / "results").rglob("*.*") if path.is_file()]
     assert not any(b"sk-verysecret" in text for text in [ended.err.encode(), ended.out.encode(), *written])

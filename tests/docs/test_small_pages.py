@@ -82,7 +82,7 @@ def test_the_history_page_says_what_its_commands_print_and_what_levels_are(tmp_p
     assert done.code == 0, done.err
     assert done.out.splitlines()[-1] == "public/index.html"
     for number, share in ((1, "1.9%"), (2, "0.7%"), (10, "0.06%")):
-        assert f"{100 * Procedure().in_sequence(number).level:.{len(share) - 3}f}%" == share
+        assert f"{100 * Procedure().with_alpha_spending(number).level:.{len(share) - 3}f}%" == share
         assert share in page
 
 

@@ -32,7 +32,7 @@ _WORKERS = "ragtrial_"
 
 _RUNNING = threading.Lock()
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_PATIENCE = 3.0
+_MOST_SECONDS = 3.0
 """Seconds until an interrupted run is ended anywhere; as after a kill, finished work is kept."""
 
 
@@ -116,11 +116,11 @@ class _Interruption:
     @contextmanager
     def awaited(self) -> Iterator[None]:
         """Signals are handled inside the block; after one has come, until the process is gone."""
-        before = {number: signal.signal(number, self._stop) for number in _SIGNALS}
+        before = {number: signal.signal(number, self._at_first_signal) for number in _SIGNALS}
         try:
             yield
         finally:
-            if signal.getsignal(signal.SIGTERM) == self._stop:
+            if signal.getsignal(signal.SIGTERM) == self._at_first_signal:
                 for number, handler in before.items():
                     signal.signal(number, handler)
 
@@ -134,19 +134,19 @@ class _Interruption:
             _failed(_INTERRUPTED, [Fault(message=message)], self._arguments, "", self._out)
         return _INTERRUPTED
 
-    def _stop(self, _number: int, _frame: object) -> None:
+    def _at_first_signal(self, _number: int, _frame: object) -> None:
         for number in _SIGNALS:
-            signal.signal(number, self._stop_again)
-        watch = threading.Timer(_PATIENCE, self._end)
+            signal.signal(number, self._at_second_signal)
+        watch = threading.Timer(_MOST_SECONDS, self._exit)
         watch.daemon = True
         watch.start()
         raise KeyboardInterrupt
 
-    def _stop_again(self, _number: int, _frame: object) -> None:
+    def _at_second_signal(self, _number: int, _frame: object) -> None:
         if not self._reporting.locked():  # else the report is written to its end, which is the end of the process
-            self._end()
+            self._exit()
 
-    def _end(self) -> None:
+    def _exit(self) -> None:
         os._exit(self.report())
 
 

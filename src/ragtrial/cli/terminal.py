@@ -22,7 +22,7 @@ import click
 
 from ragtrial.cache.atomic import write_bytes
 from ragtrial.cache.untrusted import for_json, for_terminal, visible
-from ragtrial.errors import Fault, InputError, RunError, counted
+from ragtrial.errors import Fault, InputError, RunError, counted, without_secrets
 from ragtrial.progress import Listener, Progress, Silent, stage
 from ragtrial.records import ReportWarning
 from ragtrial.views.table import Table, best_cells, cell_kind, duration, wrapped
@@ -98,7 +98,7 @@ class _Log(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            write(self.format(record), sys.stderr)
+            write(without_secrets(self.format(record)), sys.stderr)
         except Exception:  # noqa: BLE001 - as logging has it: a message that cannot be made ends no run
             self.handleError(record)
 

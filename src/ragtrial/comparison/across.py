@@ -108,7 +108,7 @@ def compare_across(
     data_sets = [_data_set(entry, own, options) for entry, own in zip(entries, inputs, strict=True)]
     means, sign = {name: _mean_over(name, data_sets) for name in names}, inputs[0].sign(metric)
     others.sort(key=lambda name: -sign * means[name])
-    each = replace(options, procedure=options.procedure.split_over(len(others)))
+    each = replace(options, procedure=options.procedure.with_bonferroni(len(others)))
     comparison = AcrossComparison(
         metric=metric,
         baseline=baseline,

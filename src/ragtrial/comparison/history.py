@@ -142,7 +142,7 @@ class Steps:
         if not pairs:
             return []
         self.number += bool(Sample(family).tested.any())
-        (inference,) = infer([family], self.procedure.in_sequence(max(self.number, 1)))
+        (inference,) = infer([family], self.procedure.with_alpha_spending(max(self.number, 1)))
         if inference.claims.any():
             self.number = 0
         numbers = zip(pairs, inference.mean, inference.low, inference.high, inference.claims, strict=True)

@@ -70,7 +70,7 @@ def detectable_with(queries: int, comparisons: int, deviation: float = USUAL_DEV
     """The difference that a verdict on ``queries`` detects with 80% power, corrected for ``comparisons``."""
     from scipy.special import stdtrit
 
-    critical = np.array([-stdtrit(queries - 1, Procedure().split_over(comparisons).level / 2)])
+    critical = np.array([-stdtrit(queries - 1, Procedure().with_bonferroni(comparisons).level / 2)])
     return float(detectable_difference(np.array([deviation]), np.array([queries]), critical)[0])
 
 

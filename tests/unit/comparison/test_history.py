@@ -50,7 +50,7 @@ def outcomes(steps: Steps, rows: Sequence[Values]) -> list[tuple[int, int] | Non
 
 
 def test_levels_of_a_sequence_add_up_to_the_level_and_have_draws_enough() -> None:
-    procedures = [Procedure(0.05).in_sequence(number) for number in range(1, 3_001)]
+    procedures = [Procedure(0.05).with_alpha_spending(number) for number in range(1, 3_001)]
     levels = np.array([procedure.level for procedure in procedures])
     rest = 0.05 * 2 / 2.612375 / np.sqrt(3_000)  # the integral of the levels that follow
     assert 0.0499 < levels.sum() + rest <= 0.05 + 1e-6
@@ -62,7 +62,7 @@ def test_levels_of_a_sequence_add_up_to_the_level_and_have_draws_enough() -> Non
 @pytest.mark.parametrize(("share", "claim"), [(0.4, 1), (2.5, 0)])
 def test_a_comparison_has_the_level_of_its_number(number: int, share: float, claim: int) -> None:
     """Normal differences: a step is shown where Student's p is clearly below the level, and is not clearly above."""
-    level = Procedure().in_sequence(number).level
+    level = Procedure().with_alpha_spending(number).level
     noise = np.random.default_rng(1).standard_normal(100)
     noise -= noise.mean()
     shifts = np.linspace(0.0, 0.6, 301)
@@ -99,7 +99,7 @@ def test_settings_of_a_run_are_one_family_and_a_break_spends_on() -> None:
                zip(reports, [first, first, queries, queries], strict=True)]  # fmt: skip
     history = history_of(reports, [])
     for number, (run, differences) in enumerate([(1, NOISE[:2]), (3, np.array([FEW, NOISE[2]]))], 1):
-        (inference,) = infer([Family(differences)], Procedure().in_sequence(number))
+        (inference,) = infer([Family(differences)], Procedure().with_alpha_spending(number))
         points = history.runs[run].points
         assert [point.ci is None for point in points] == np.isnan(inference.low).tolist()
         ends = [point.ci or (np.nan, np.nan) for point in points]

@@ -36,7 +36,8 @@ def infer(families: Sequence[Family], procedure: Procedure) -> list[Inference]:
     The interval is the mean, more or less ``criticals`` standard errors: the larger value of sign flips and of a
     balanced bootstrap-t. The former keep the level where differences are symmetric and where few questions decide, the
     latter where differences are skewed. So the larger p of the two counts, and p_corrected is at most the level exactly
-    where the interval leaves out 0.
+    where the interval leaves out 0. The correction is max-t: each draw counts with its largest statistic of all
+    comparisons of a family.
     """
     samples = [Sample(family) for family in families]
     largest = max((int(np.count_nonzero(sample.tested)) for sample in samples), default=0)

@@ -63,11 +63,11 @@ class Procedure:
     flips: int = 10_000
     seed: int = 0
 
-    def split_over(self, comparisons: int) -> Procedure:
+    def with_bonferroni(self, comparisons: int) -> Procedure:
         """The procedure for each of several comparisons, corrected for their number (Bonferroni)."""
         return replace(self, level=self.level / max(comparisons, 1))
 
-    def in_sequence(self, number: int) -> Procedure:
+    def with_alpha_spending(self, number: int) -> Procedure:
         """The procedure of a comparison by its ``number``, from 1, in a sequence of any length.
 
         The levels add up to ``level``, so that any wrong claim in the whole sequence has at most this probability. They
