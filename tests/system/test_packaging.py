@@ -32,7 +32,7 @@ def test_the_wheel_has_every_module_all_of_a_page_and_the_marker_that_it_is_type
     views = source / "ragtrial" / "views"
     folders = [views / name for name in ("page/assets", "label_page/assets")]
     shown = {path.relative_to(source).as_posix() for folder in folders for path in folder.iterdir()}
-    shown.add("ragtrial/views/page/template.html")
+    shown |= {f"ragtrial/views/page/{name}.html" for name in ("template", "history")}
     start = source / "ragtrial" / "cli" / "start"
     shown |= {path.relative_to(source).as_posix() for path in start.rglob("*") if path.is_file()}
     samples = source / "ragtrial" / "cli" / "samples"
