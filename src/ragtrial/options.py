@@ -92,9 +92,8 @@ class Options(Described):
     def versions(self) -> dict[str, str | None]:
         """The versions that are part of the cache key, by package; see ``hashed_packages``."""
         hashed = [name for name in self.packages if any(fnmatch(name, pattern) for pattern in self.hashed_packages)]
-        return {
-            name: installed_version(name) for name in [*hashed, *([self.distribution] if self.distribution else [])]
-        }
+        hashed += [self.distribution] if self.distribution else []
+        return {name: installed_version(name) for name in hashed}
 
     def hashed_options(self) -> dict[str, Any]:
         """The options that change the outcome, as JSON values: they are hashed."""

@@ -61,15 +61,8 @@ def command(
             context.invoke(
                 report, reports=("latest",), results=str(folder / "results"), output=folder / "report.html", **common
             )
-    enter = f"cd {shlex.quote(str(folder))}"
-    return Answer(
-        None,
-        [
-            "",
-            Line(f"Go on: {enter} && ragtrial compare"),
-            "Your own data: ragtrial init FOLDER --corpus DOCUMENTS --labels QUESTIONS",
-        ],
-    )
+    go_on = Line(f"Go on: cd {shlex.quote(str(folder))} && ragtrial compare")
+    return Answer(None, ["", go_on, "Your own data: ragtrial init FOLDER --corpus DOCUMENTS --labels QUESTIONS"])
 
 
 def _write_sample(root: Path) -> None:

@@ -115,12 +115,11 @@ class Checks:
         self, inputs: ComparisonInput, options: ComparisonOptions, comparison: Comparison
     ) -> dict[str, Comparison]:
         """The comparison with the baseline for each metric in a gate: by itself unless it is the primary metric."""
-        metrics = {} if options.baseline is None else dict.fromkeys(all_gates.compared_metrics(self.gates))
-        alone = {
-            metric: replace(inputs, metrics=(metric,)) for metric in metrics if metric != comparison.primary_metric
-        }
-        compared = {metric: comparing.compare_settings(only, options) for metric, only in alone.items()}
-        return {**compared, comparison.primary_metric: comparison}
+        by_metric = {comparison.primary_metric: comparison}
+        for metric in () if options.baseline is None else all_gates.compared_metrics(self.gates):
+            if metric not in by_metric:
+                by_metric[metric] = comparing.compare_settings(replace(inputs, metrics=(metric,)), options)
+        return by_metric
 
     def _findings(
         self,
@@ -212,9 +211,8 @@ def checks_for_run(
     if len(names) == 1 and (baseline.report is None if baseline else "csv" in options.files):
         faults.append(Fault("--baseline", message=f"{names[0]!r} is the only setting; there is nothing to compare."))
     # A wrong baseline is reported once, not again for every gate that needs it.
-    subject = all_gates.Subject(
-        names, tuple(map(str, run.metrics.metrics)), baseline.name if baseline else baseline_name
-    )
+    against = baseline.name if baseline else baseline_name
+    subject = all_gates.Subject(names, tuple(map(str, run.metrics.metrics)), against)
     checks = attempt(faults, lambda: parse_checks(options, subject, terminal))
     if checks and baseline and baseline.report:
         needed = dict.fromkeys([str(run.metrics.primary), *all_gates.compared_metrics(checks.gates)])

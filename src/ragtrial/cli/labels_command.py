@@ -196,14 +196,11 @@ def _refuse_inexact(
         faults = converting.lost_faults(converted, labels, texts)
         raise LabelsError(*faults, Fault(str(labels.content.file), message=lost))
     if strict and converted.inexact:
-        raise LabelsError(
-            *(
-                labels.content.fault_at(
-                    label.answer.where, f"a label of query {label.query!r} is {label.how}: {_places(label, texts)}."
-                )
-                for label in converted.inexact
-            )
-        )
+        faults = []
+        for label in converted.inexact:
+            message = f"a label of query {label.query!r} is {label.how}: {_places(label, texts)}."
+            faults.append(labels.content.fault_at(label.answer.where, message))
+        raise LabelsError(*faults)
 
 
 @contextlib.contextmanager

@@ -44,9 +44,8 @@ def command(
     options = drafts.DraftOptions(count, _styles(styles), unanswerable, drafter.seed)
     chat = drafter.chat(output)
     prompt = drafter.template(drafts.DRAFT_PROMPT, drafts.DRAFT_PLACES)
-    drafting = drafts.Drafting(
-        configs.load_config(config, overrides), output, chat, prompt, options, terminal.progress()
-    )
+    experiment = configs.load_config(config, overrides)
+    drafting = drafts.Drafting(experiment, output, chat, prompt, options, terminal.progress())
     total = len(drafting.planned)
     plan = drafting.plan()
     terminal.tell(plan_line(counted(total, "question"), plan))

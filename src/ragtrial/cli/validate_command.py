@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -103,14 +104,13 @@ def _content(run: runs.Run, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]
     library, resolutions = run.corpus.library, run.resolved.resolutions
     queries, threshold = run.resolved.labels.queries, run.config.evaluators.relevance_threshold
     grades = Counter(judgment.relevance for query in queries for judgment in query.relevant_docs)
+    highest = [max((label.relevance for label in query.relevant_docs), default=-math.inf) for query in queries]
     hows = Counter(str(resolution.how) for resolution in resolutions)
     return {
         "documents": len(library),
         "empty_documents": library.empty,
         "queries": len(queries),
-        "queries_without_relevant": sum(
-            all(judgment.relevance < threshold for judgment in query.relevant_docs) for query in queries
-        ),
+        "queries_without_relevant": sum(best < threshold for best in highest),
         "judgments": {str(grade): count for grade, count in sorted(grades.items())},
         "passages": {
             "labelled": len(resolutions),
@@ -137,9 +137,8 @@ def _blocks(config: str, run: runs.Run, content: Mapping[str, Any]) -> list[str 
         blocks.append(f"           {counted(without, 'query has', 'queries have')} no relevant document")
     counts = content["passages"]
     hows = ", ".join(f"{counts[how]:,} {words}" for how, words in _HOWS.items() if counts[how])
-    passages = (
-        f"{counts['labelled']:,} labelled, all found: {hows}" if hows else "none; the labels judge whole documents"
-    )
+    found = f"{counts['labelled']:,} labelled, all found: {hows}"
+    passages = found if hows else "none; the labels judge whole documents"
     whole = [setting for setting in run.settings if not setting.cuts_documents]
     blocks += [f"passages   {passages}", "", _table(content["settings"], {setting.name for setting in whole})]
     if any(row["passages_cut"] for row in content["settings"]):

@@ -320,9 +320,8 @@ class _Comparing:
         if len(sizes) < LEAST_CLUSTERS or 2 * sizes.max() > sizes.sum():
             return
         families = [self.primary.family(pairs, own) for own in (None, clusters)]
-        alone, together = (
-            np.square(sample.scaled_deviation * sample.scale) / sample.n for sample in map(Sample, families)
-        )
+        samples = map(Sample, families)
+        alone, together = (np.square(own.scaled_deviation * own.scale) / own.n for own in samples)
         with np.errstate(invalid="ignore", divide="ignore"):
             effects = together / alone
         least = 1 + _NOT_CHANCE * np.sqrt(2 / (len(sizes) - 1))

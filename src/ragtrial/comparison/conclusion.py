@@ -340,9 +340,8 @@ class _Conclusion:
         if self.kind == "one setting" and not self.inputs.report.has_rankings:
             return NextStepPart(action="add the scores of another system", command=self.commands.compare("OTHER"))
         if self.kind == "one setting":
-            return NextStepPart(
-                action="add another setting to the config, to compare it with", command="ragtrial list retrievers"
-            )
+            action = "add another setting to the config, to compare it with"
+            return NextStepPart(action=action, command="ragtrial list retrievers")
         if self.kind == "no ranking yet":
             noun = "more question" if self.scored else "question"
             return self._label(f"label at least {counted(LEAST_SCORED - self.scored, noun)}")

@@ -324,10 +324,8 @@ def judge_side(inputs: ComparisonInput, judgments: ModelJudgments) -> JudgeSide:
     people = [row for row in (whole if random else labelled) if covered[row]]
     highest = max((label.relevance for row in people for label in queries[row].relevant_docs), default=1)
     judged = replace(inputs, people=frozenset(queries[row].id for row in people))
-    warnings = [
-        *_about_people(people, random, whole, labelled, int(covered.sum())),
-        *_circular(inputs, judgments.model),
-    ]
+    warnings = [*_about_people(people, random, whole, labelled, int(covered.sum()))]
+    warnings += _circular(inputs, judgments.model)
     return JudgeSide(judged, judgments, covered, bool(random), highest, tuple(warnings))
 
 

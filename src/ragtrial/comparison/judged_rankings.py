@@ -150,15 +150,11 @@ class JudgedRankings:
                 "labels without a quote are of whole documents, and a report that was written before has not kept "
                 f"their lengths. Write it again: ragtrial rescore {self._report.folder}"
             )
-        return [
-            replace(
-                query,
-                relevant_docs=tuple(
-                    replace(label, spans=label.spans or whole[label.doc]) for label in query.relevant_docs
-                ),
-            )
-            for query in self._queries
-        ]
+        queries = []
+        for query in self._queries:
+            labels = (replace(label, spans=label.spans or whole[label.doc]) for label in query.relevant_docs)
+            queries.append(replace(query, relevant_docs=tuple(labels)))
+        return queries
 
     @cached_property
     def _grades(self) -> list[dict[str, int]]:
@@ -171,9 +167,8 @@ class JudgedRankings:
         """The hits of a setting as codes, the same for all settings."""
         if setting not in self._rankings:
             codes = self._codes
-            self._rankings[setting] = from_rows(
-                [[codes.setdefault(hit, len(codes)) for hit in hits] for hits in self.hits(setting)]
-            )
+            rows = [[codes.setdefault(hit, len(codes)) for hit in hits] for hits in self.hits(setting)]
+            self._rankings[setting] = from_rows(rows)
         return self._rankings[setting]
 
     def _scores(self, setting: int, metric: Metric, cases: Sequence[Case]) -> Scores:

@@ -172,9 +172,8 @@ def slices_of(inputs: ComparisonInput, counted: Bools) -> list[QuerySlice]:
     span; and by the number of words, in thirds. Slices of no queries, or of all, are left out.
     """
     is_span, threshold = inputs.report.unit == "span", inputs.report.relevance_threshold
-    relevant = [
-        [label.doc for label in query.relevant_docs if label.relevance >= threshold] for query in inputs.queries
-    ]
+    judged = [query.relevant_docs for query in inputs.queries]
+    relevant = [[label.doc for label in labels if label.relevance >= threshold] for labels in judged]
     numbers = np.array([len(docs if is_span else set(docs)) for docs in relevant])
     slices = [
         *_by_tag(inputs.queries),

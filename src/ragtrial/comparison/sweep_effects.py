@@ -161,9 +161,8 @@ def _ordered(levels: Mapping[Level, None]) -> list[Level]:
     rows = [[_size(number) for number in (value if isinstance(value, list) else [value])] for value in values]
     if len({len(row) for row in rows}) > 1 or any(None in row for row in rows):
         return list(levels)
-    return [
-        level for _, level in sorted(zip(rows, levels, strict=True), key=lambda pair: [size or 0 for size in pair[0]])
-    ]
+    pairs = sorted(zip(rows, levels, strict=True), key=lambda pair: [size or 0 for size in pair[0]])
+    return [level for _, level in pairs]
 
 
 def _size(value: JsonValue) -> float | None:

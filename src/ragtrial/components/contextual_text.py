@@ -151,11 +151,8 @@ class _DocumentContext:
         """The headings in force where ``span`` begins, without the title and those whose words are in ``stretch``."""
         if self._headings is None:
             return ()
-        path = tuple(
-            one.text
-            for one in self._headings.at(span.start)
-            if one.text and self._text[one.start : stretch.start].strip("# \t")
-        )
+        headings = [heading for heading in self._headings.at(span.start) if heading.text]
+        path = tuple(one.text for one in headings if self._text[one.start : stretch.start].strip("# \t"))
         return path[1:] if path[:1] == self._title else path
 
 

@@ -162,9 +162,8 @@ def _module(name: str, folder: Path) -> Any:
         missing = error.name or ""
         missing = missing.partition(".")[2] if missing.startswith(_PREFIX) else missing
         if not path.with_suffix(".py").is_file() and missing and f"{name}.".startswith(f"{missing}."):
-            raise ModelNotFoundError(
-                f"there is no module {name!r}: neither installed nor a file {path.with_suffix('.py')}."
-            ) from None
+            message = f"there is no module {name!r}: neither installed nor a file {path.with_suffix('.py')}."
+            raise ModelNotFoundError(message) from None
         raise ModelNotFoundError(f"the module {name!r} needs {missing!r}, which is not installed.") from error
     except (Exception, SystemExit) as error:
         raise ModelNotFoundError(f"the module {name!r} cannot be imported: {type(error).__name__}: {error}") from error

@@ -127,9 +127,8 @@ class Setting:
         head, _, rest = axis.partition(".")
         if head in REACHING:
             # A chunker that counts tokens has the model's tokenizer alone.
-            reached = (
-                self.retriever.depends_on if axis in ("embedder.dimensions", "embedder.cut_to") else self.depends_on
-            )
+            is_cut = axis in ("embedder.dimensions", "embedder.cut_to")
+            reached = self.retriever.depends_on if is_cut else self.depends_on
             mine = head in reached and getattr(self.retriever, head, None) is None
             return mine or any(part.is_reached(axis) for part in self.parts)
         entry, _, option = rest.partition(".")
@@ -253,10 +252,8 @@ def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iter
     phrased = [question for question in questions if question.phrasings]
     plain = [replace(one, phrasings=()) for one in phrased]
     if phrased and all(_asks_alike(one, phrased, plain) for setting in settings for one in setting.tree()):
-        message = (
-            f"{len(phrased):,} of {len(questions):,} queries have phrasings in the labels, and no setting asks them"
-        )
-        yield ReportWarning("phrasings-not-asked", f"{message}; a refiner of kind expand does.")
+        message = f"{len(phrased):,} of {len(questions):,} queries have phrasings in the labels, and no setting asks"
+        yield ReportWarning("phrasings-not-asked", f"{message} them; a refiner of kind expand does.")
 
 
 def _asks_alike(setting: Setting, some: Sequence[Question], others: Sequence[Question]) -> bool:
@@ -292,9 +289,8 @@ def chosen_settings(settings: Iterable[Setting], only: Collection[str] | None) -
     known = {setting.name: setting for setting in settings}
     missing = [name for name in only or () if name not in known]
     if missing:
-        raise ConfigError(
-            *(f"there is no setting {name!r}.{did_you_mean(name, known)} Known: {listed(known)}." for name in missing)
-        )
+        among = f"Known: {listed(known)}."
+        raise ConfigError(*(f"there is no setting {name!r}.{did_you_mean(name, known)} {among}" for name in missing))
     return [one for one in known.values() if only is None or one.name in only]
 
 

@@ -111,9 +111,8 @@ class SweepOptions(Options):
 
     def axes(self) -> list[Axis]:
         """The entries of the matrix, in its order."""
-        return [
-            Axis(keys_in(entry), ("sweep", "matrix", entry), axis_values) for entry, axis_values in self.matrix.items()
-        ]
+        entries = self.matrix.items()
+        return [Axis(keys_in(entry), ("sweep", "matrix", entry), axis_values) for entry, axis_values in entries]
 
     def swept_keys(self) -> list[str]:
         """Every dotted key that the matrix or ``include`` names, each once, in their order."""

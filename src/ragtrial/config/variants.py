@@ -136,14 +136,12 @@ def _refusal(key: str, config: Mapping[str, Any]) -> str | None:
     """Why ``key`` cannot be varied, as far as its section says; None if it can."""
     section, *rest = key.split(".")
     if section not in SWEPT:
-        near = did_you_mean(section, SWEPT)
-        return (
-            f"{key} is not an option of a setting.{near} An axis reaches into {', '.join(SWEPT[:-1])} or {SWEPT[-1]}."
-        )
-    known = config.get("retrievers")
-    if section == "retrievers" and isinstance(known, Mapping) and (not rest or rest[0] not in known):
+        near, known = did_you_mean(section, SWEPT), f"{', '.join(SWEPT[:-1])} or {SWEPT[-1]}"
+        return f"{key} is not an option of a setting.{near} An axis reaches into {known}."
+    retrievers = config.get("retrievers")
+    if section == "retrievers" and isinstance(retrievers, Mapping) and (not rest or rest[0] not in retrievers):
         name = rest[0] if rest else ""
-        return f"there is no retriever {name!r}.{did_you_mean(name, known)} Known: {listed(known)}."
+        return f"there is no retriever {name!r}.{did_you_mean(name, retrievers)} Known: {listed(retrievers)}."
     return None
 
 

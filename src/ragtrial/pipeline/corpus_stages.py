@@ -439,11 +439,8 @@ class IndexStage(Stage[dict[str, Any]]):
 
     @cached_property
     def build_free_fingerprint(self) -> str:
-        return (
-            fingerprint([super().build_free_fingerprint, self._searched_with])
-            if self._searched_with
-            else super().build_free_fingerprint
-        )
+        own = super().build_free_fingerprint
+        return fingerprint([own, self._searched_with]) if self._searched_with else own
 
     def key_for_dependents(self) -> str:
         key = self.key()

@@ -227,9 +227,8 @@ def audit_warnings(
         yield ReportWarning.of_verdict("index-not-used", f"{name}: {message} {searched.advice_for_unused}")
     if part.short_queries:
         short = f"{part.short_queries:,} queries got fewer hits than were asked for, although exact search finds more"
-        yield ReportWarning(
-            "fewer-hits", f"{name}: {short}. {searched.advice_for_few_hits or searched.advice_for_low_recall}"
-        )
+        advice = searched.advice_for_few_hits or searched.advice_for_low_recall
+        yield ReportWarning("fewer-hits", f"{name}: {short}. {advice}")
 
 
 SAMPLE = 50

@@ -115,11 +115,9 @@ class SettingContext:
         return self._vectors[key]
 
     def embed_texts(self, texts: Sequence[str]) -> Floats:
-        return (
-            self.resources.embedder(self.stages.setting.embedder).embed_documents(texts)
-            if self.loads_models
-            else self.embed_queries(texts)
-        )
+        if not self.loads_models:
+            return self.embed_queries(texts)
+        return self.resources.embedder(self.stages.setting.embedder).embed_documents(texts)
 
     def keep(self, kind: str, parts: Any, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
         name = fingerprint([kind, parts])

@@ -210,12 +210,11 @@ def scoring_warnings(scored: ScoredSetting) -> Iterator[ReportWarning]:
         )
     if budget and budget.queries_not_full:
         queries = counted(budget.queries_not_full, "query", "queries")
-        enough = f"to about {budget.top_k_needed:,}" if budget.top_k_needed else ""
+        enough = f" to about {budget.top_k_needed:,}" if budget.top_k_needed else ""
         yield ReportWarning(
             "budget-not-full",
             f"{name}: the hits for {queries} do not fill {budget.tokens:,} tokens. To compare at equal context, raise "
-            f"its top_k {enough}".rstrip()
-            + ".",
+            f"its top_k{enough}.",
         )
 
 

@@ -308,9 +308,8 @@ class Results:
             return None
         if tokenizer is None:
             return None
-        return corpus.runner.artefact(
-            SizeStage(corpus.resources, ranking, ranked.candidates.units, ranked.units, tokenizer)
-        )
+        sizes = SizeStage(corpus.resources, ranking, ranked.candidates.units, ranked.units, tokenizer)
+        return corpus.runner.artefact(sizes)
 
     def _costs(
         self, stages: SettingStages, used: Iterable[tuple[str, str]], query_cost: float | None

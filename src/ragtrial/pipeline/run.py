@@ -132,11 +132,9 @@ class Run:
     @cached_property
     def resolved(self) -> ResolvedLabels:
         """The labels, looked up in all documents."""
-        dataset, config = self.dataset, self.config
-        threshold, match = config.evaluators.relevance_threshold, config.dataset.match
-        resolved = resolve(
-            dataset.labels, self.corpus.library, match, dataset.labels_file, threshold, places=dataset.places
-        )
+        dataset, library, match = self.dataset, self.corpus.library, self.config.dataset.match
+        threshold = self.config.evaluators.relevance_threshold
+        resolved = resolve(dataset.labels, library, match, dataset.labels_file, threshold, places=dataset.places)
         for metric in self.metrics.metrics:
             metric.check_groups(has_groups=resolved.labels.have_alternatives)
         return resolved
@@ -186,9 +184,8 @@ class Run:
 
     def one_by_one(self) -> Iterator[Setting]:
         """The settings in order. A model leaves the memory after its last setting, unless models are kept."""
-        last = {
-            part.embedder.untruncated: index for index, setting in enumerate(self.settings) for part in setting.tree()
-        }
+        parts = ((index, part) for index, setting in enumerate(self.settings) for part in setting.tree())
+        last = {part.embedder.untruncated: index for index, part in parts}
         for index, setting in enumerate(self.settings):
             yield setting
             for embedder in () if self.keeps_models else {part.embedder.untruncated for part in setting.tree()}:

@@ -78,11 +78,8 @@ def power_sentence(split: Split, options: SearchOptions) -> str:
     """The difference from the baseline that can be shown, and how to show smaller differences."""
     n, held_out = len(split.judging), bool(split.held_out)
     detectable = detectable_with(n, 1 if held_out else options.settings)
-    by = (
-        f"{n} held-out questions"
-        if held_out
-        else f"{counted(n, 'question')}, and corrected for {options.settings} settings,"
-    )
+    corrected = f"{counted(n, 'question')}, and corrected for {options.settings} settings,"
+    by = f"{n} held-out questions" if held_out else corrected
     sentence = f"With {by} a difference from the baseline of about {detectable:.2f} can be shown"
     sentence += " (with 80% power, at a typical spread)."
     sentence += " Questions that belong together count for less, so it may take a larger one." * split.is_clustered

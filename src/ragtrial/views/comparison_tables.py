@@ -100,12 +100,10 @@ def verdict_table(
     unit = "queries" if all(part.clusters is None for part in rows) else "clusters of queries"
     few = f"the two differ on fewer than {LEAST_DIFFERENCES} {unit}; no interval is given."
     rough = f"{FEW_DIFFERENCES} {unit} or fewer differ, so this interval is rough."
+    is_starred, of_margin = any(row[-1].endswith("*") for row in table), {"no worse", "worse within the margin"}
     notes = {
-        "* with the current labels: labels of hits that have none could change the verdict.": any(
-            row[-1].endswith("*") for row in table
-        ),
-        f"no worse, or within the margin: the margin is {margin:g}.": verdicts
-        & {"no worse", "worse within the margin"},
+        "* with the current labels: labels of hits that have none could change the verdict.": is_starred,
+        f"no worse, or within the margin: the margin is {margin:g}.": verdicts & of_margin,
         f"too few differences: {few}": "too few differences" in verdicts,
         "~ skewed differences: such 95% intervals cover 90 to 96% in simulations.": "skewed" in cautions,
         f"? few differences: {rough}": "few differences" in cautions,

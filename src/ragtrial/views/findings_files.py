@@ -178,9 +178,8 @@ def _compared(findings: Findings) -> Iterator[_Case]:
     for part in findings.comparison.comparisons:
         if part.metric == findings.primary_metric:
             interval = "" if part.ci is None else f", interval {signed_interval(part.ci, part.n, ' to ')}"
-            lines.append(
-                f"{part.setting} against {part.baseline}: {signed(part.difference, part.n)}{interval}: {part.sentence}"
-            )
+            said = f"{signed(part.difference, part.n)}{interval}: {part.sentence}"
+            lines.append(f"{part.setting} against {part.baseline}: {said}")
     yield _Case(f"comparison by {findings.primary_metric}", "passed", lines)
 
 

@@ -115,9 +115,8 @@ class Table:
         if not left_out:
             return self
         left_out.sort(key=self.titles.index)
-        return replace(
-            fitting, notes=[*self.notes, f"Too wide for {width} columns: {', '.join(left_out)} ({elsewhere})."]
-        )
+        note = f"Too wide for {width} columns: {', '.join(left_out)} ({elsewhere})."
+        return replace(fitting, notes=[*self.notes, note])
 
     def without(self, *titles: str) -> Table:
         """The table without the columns that have one of these titles."""

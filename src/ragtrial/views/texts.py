@@ -151,9 +151,14 @@ def _marked(text: str, hit: FoundText, labels: Sequence[JudgmentPart]) -> str:
             pieces += [text[place:begin], ">>", text[begin:end], "<<"]
             place = end
     marked = "".join([*pieces, text[place:]])
-    for sign, shown in _SIGNS if hit.doc.lower().endswith(_MARKDOWN) else ():
-        marked = sign.sub(shown, marked)
-    return " ".join(marked.split())
+    return " ".join(without_signs(marked, hit.doc).split())
+
+
+def without_signs(text: str, doc: str) -> str:
+    """``text`` of ``doc``; that of a Markdown document without its signs."""
+    for sign, shown in _SIGNS if doc.lower().endswith(_MARKDOWN) else ():
+        text = sign.sub(shown, text)
+    return text
 
 
 def _passage_text(label: JudgmentPart, passage: PassagePart) -> str:
@@ -185,11 +190,8 @@ def count_line(cut: CutSetting) -> str:
 def no_chunks_line(setting: Setting) -> str:
     """The input of a setting that does not cut documents."""
     parts = [part.name for part in setting.parts]
-    return (
-        f"{setting.name}: no chunks of its own"
-        + (f"; it combines the results of {listed(parts)}" if parts else "")
-        + "."
-    )
+    combined = f"; it combines the results of {listed(parts)}" if parts else ""
+    return f"{setting.name}: no chunks of its own{combined}."
 
 
 def size_table(cut: CutSetting) -> Table:

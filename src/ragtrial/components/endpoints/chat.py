@@ -129,13 +129,7 @@ def _body(options: ChatOptions, request: ChatRequest) -> dict[str, Any]:
     return {"model": options.model, "messages": messages, **chosen, **options.fields}
 
 
-@dataclass(frozen=True)
-class _Row:
-    key: str
-    reply: ChatReply
-
-
-_ROWS = TypeAdapter(_Row)
+_REPLY = TypeAdapter(ChatReply)
 
 
 class KeptReplies:
@@ -148,9 +142,8 @@ class KeptReplies:
         self._path = path
         self._replies: dict[str, ChatReply] = {}
         for row in read_rows(path) if path is not None else ():
-            with suppress(ValidationError):  # a row that is no reply
-                kept = _ROWS.validate_python(row)
-                self._replies[kept.key] = kept.reply
+            with suppress(ValidationError, LookupError):  # a row that is no reply
+                self._replies[str(row["key"])] = _REPLY.validate_python(row["reply"])
 
     @property
     def has_answers(self) -> bool:

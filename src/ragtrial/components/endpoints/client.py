@@ -277,9 +277,8 @@ def in_order(rows: Sequence[Any], count: int, who: str) -> list[Mapping[str, Any
         raise EndpointError(f"{who} answered with {len(rows):,} results for {count:,} texts; expected one for each.")
     indexes = [row.get("index", position) for position, row in enumerate(rows)]
     if sorted(index for index in indexes if type(index) is int) != list(range(count)):
-        raise EndpointError(
-            f"{who} answered with the indexes {str(indexes)[:60]}; expected each of 0 to {count - 1} once."
-        )
+        message = f"{who} answered with the indexes {str(indexes)[:60]}; expected each of 0 to {count - 1} once."
+        raise EndpointError(message)
     placed = dict(zip(indexes, rows, strict=True))
     return [placed[position] for position in range(count)]
 

@@ -48,9 +48,8 @@ def _url(value: str) -> str:
     if parts is None or parts.scheme not in ("http", "https"):
         raise ValueError("must be a URL like https://api.openai.com/v1 or http://localhost:8000/v1.")
     if (parts.hostname or "").endswith(_AZURE_HOSTS) and (parts.query or "/deployments/" in parts.path):
-        raise ValueError(
-            f"must be https://{parts.hostname}/openai/v1 for Azure, with the name of the deployment as `model`."
-        )
+        message = f"must be https://{parts.hostname}/openai/v1 for Azure, with the name of the deployment as `model`."
+        raise ValueError(message)
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError("must be a URL without user, password, ? or #: a key goes into `api_key`.")
     return value.strip().rstrip("/")
@@ -129,7 +128,6 @@ class EndpointOptions(Options):
                 "another one with `api_key: ${NAME}`."
             )
         if not (found.isascii() and found.isprintable()):
-            raise ModelNotFoundError(
-                f"the environment variable {name} contains characters that no key has; set it again."
-            )
+            message = f"the environment variable {name} contains characters that no key has; set it again."
+            raise ModelNotFoundError(message)
         return found

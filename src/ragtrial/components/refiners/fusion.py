@@ -346,13 +346,11 @@ class ExpandRefiner(SingleInputRefiner, FusingRefiner):
     def _has_wordings(self) -> Self:
         if self.endpoint is not None and self.prompt not in PROMPTS and PLACE not in self.prompt:
             known = ", ".join(PROMPTS)
-            raise ValueError(
-                f"prompt is {self.prompt[:40]!r}; it must be one of: {known}; or a text with {PLACE} in it."
-            )
+            message = f"prompt is {self.prompt[:40]!r}; it must be one of: {known}; or a text with {PLACE} in it."
+            raise ValueError(message)
         if self.endpoint is None and (without := self.model_fields_set & {"prompt", "lines"}):
-            raise ValueError(
-                f"has {listed(sorted(without))}, but no endpoint to use it; add one: `endpoint: {{model: ...}}`."
-            )
+            message = f"has {listed(sorted(without))}, but no endpoint to use it; add one: `endpoint: {{model: ...}}`."
+            raise ValueError(message)
         if self.endpoint is not None or self.phrasings or any(template.strip() != PLACE for template in self.templates):
             return self
         raise ValueError(

@@ -197,9 +197,8 @@ class _OpenParent:
             codes = [self._places.code(document) for document in documents]
         else:
             stretches = neighbourhoods(units, found, self.options.neighbours)
-            codes = [
-                self._places.code(at, start, end) for at, (start, end, _) in zip(documents, stretches, strict=True)
-            ]
+            places = zip(documents, stretches, strict=True)
+            codes = [self._places.code(at, start, end) for at, (start, end, _) in places]
             is_short[:] = [short for _, _, short in stretches]
         return self._places.chunks(), np.array(codes, dtype=np.int64), is_short
 

@@ -171,9 +171,8 @@ class _OpenRerank:
                 f"{self.context.setting}: none of the {len(units):,} candidates has any text, and a reranker reads "
                 "texts. See whether the documents are empty" + ("." if self.options.title else ", or set title: true.")
             )
-        pairs, of_pair = rerankers.TextPairs.of(
-            [question.text for question in questions], texts, rows[has_text], of_unit[has_text]
-        )
+        asked = [question.text for question in questions]
+        pairs, of_pair = rerankers.TextPairs.of(asked, texts, rows[has_text], of_unit[has_text])
         lengths = pairs.lengths(self._tokenizer)
         shown = Silent() if self.context.is_fresh else self.context.progress
         with stage(shown, "reranking", len(pairs), "pairs") as progress:

@@ -180,9 +180,8 @@ class LocalReranker(Reranker):
         return self.options.max_length or self.options.layout.route[0].most_tokens
 
     def inputs(self, digest: Digest) -> dict[str, Any]:
-        files = model_fingerprint(self.options.folder, digest)
         return {
-            "files": files,
+            "files": model_fingerprint(self.options.folder, digest),
             "max_length": self.length,
             "precision": self.options.precision,
             "activation": "identity",
@@ -206,9 +205,8 @@ class LocalReranker(Reranker):
     def _loaded(self) -> CrossEncoder:
         from sentence_transformers import CrossEncoder
 
-        model: CrossEncoder = load_model(
-            CrossEncoder, self.options.folder, self.options.device, self.options.precision, "reranker"
-        )
+        own = self.options
+        model: CrossEncoder = load_model(CrossEncoder, own.folder, own.device, own.precision, "reranker")
         if model.num_labels != 1:
             raise RunError(
                 f"the reranker in {self.options.folder} gives a pair {model.num_labels} scores; use a model that gives "

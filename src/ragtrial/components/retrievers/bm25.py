@@ -26,9 +26,8 @@ def _stemmer_name(value: object) -> object:
     if value is None:
         return terms.NONE
     if isinstance(value, str) and value not in terms.stemmers():
-        raise ValueError(
-            f"there is no such stemmer.{did_you_mean(value, terms.stemmers())} Known: {', '.join(terms.stemmers())}."
-        )
+        known = terms.stemmers()
+        raise ValueError(f"there is no such stemmer.{did_you_mean(value, known)} Known: {', '.join(known)}.")
     return str(value) if isinstance(value, str) else value
 
 
@@ -107,12 +106,7 @@ class Bm25Retriever(ChunkRetriever):
         return terms.Weighting(self.method, self.k1, self.b, delta)
 
     def hashed_options(self) -> dict[str, Any]:
-        return {
-            **super().hashed_options(),
-            "k1": float(self.k1),
-            "b": float(self.b),
-            "delta": float(self.weighting.delta),
-        }
+        return {**super().hashed_options(), "delta": self.weighting.delta}
 
     def inputs(self, digest: Digest) -> Any:
         return {"version": [terms.INDEX_VERSION, *terms.TERMS_VERSION], "stop_words": sorted(self.left_out())}
@@ -123,9 +117,8 @@ class Bm25Retriever(ChunkRetriever):
             self.left_out()
         except ConfigError as error:
             named = f"`retrievers.{context.entry}.stop_words` names it."
-            raise ConfigError(
-                *(replace(fault, message=f"{fault.message} {named}") for fault in error.faults)
-            ) from error
+            faults = (replace(fault, message=f"{fault.message} {named}") for fault in error.faults)
+            raise ConfigError(*faults) from error
         library = context.library
         if library.empty == len(library) and not (self.title_weight and any(library.titles)):
             raise CorpusError(

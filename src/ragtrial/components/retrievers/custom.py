@@ -101,9 +101,8 @@ class CustomRetriever(Retriever):
     the function's files)."""
 
     def hashed_options(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in super().hashed_options().items() if name not in ("batch_size", "version")
-        }
+        own = super().hashed_options()
+        return {name: value for name, value in own.items() if name not in ("batch_size", "version")}
 
     def inputs(self, digest: Digest) -> Any:
         return version_parts(self.function, self.version, digest, external.is_there)

@@ -204,9 +204,8 @@ class _OpenCollection:
                 ExactSearch.write(collection, folder, progress.advance)
 
         parts = {"kind": self._options.kind, "id": collection.id, "content": collection.content}
-        return context.keep(
-            "collections", parts, f"vectors of {collection}", build, partial(ExactSearch.read, collection)
-        )
+        read = partial(ExactSearch.read, collection)
+        return context.keep("collections", parts, f"vectors of {collection}", build, read)
 
     def check(self, questions: Sequence[Question]) -> None:
         """Check that the collection fits the documents and the embedder, and understands all conditions.

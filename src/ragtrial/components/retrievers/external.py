@@ -111,9 +111,8 @@ def _score_of(value: Any) -> float:
     if type(value) is float and abs(value) <= _LARGEST_SCORE:
         return value
     if isinstance(value, bool) or not isinstance(value, Real) or not abs(float(value)) <= _LARGEST_SCORE:
-        raise RetrieverError(
-            f"has the score {shown(value)}; it must be a finite number (float32), or None where there is none"
-        )
+        message = f"has the score {shown(value)}; it must be a finite number (float32), or None where there is none"
+        raise RetrieverError(message)
     return float(value)
 
 
@@ -263,9 +262,8 @@ def open_system(reference: FunctionReference, options: Options) -> System:
         return _of_object(name, system)
     if callable(system) and not isinstance(system, type) and _takes(system, "queries", 1):
         return System(name, system, at_once=True)
-    raise RunError(
-        f"{name} was called with the options alone and returned {_described(system)}; a retriever is {_MEANT}."
-    )
+    message = f"{name} was called with the options alone and returned {_described(system)}; a retriever is {_MEANT}."
+    raise RunError(message)
 
 
 def is_there(found: object) -> bool:

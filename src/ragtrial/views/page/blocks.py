@@ -101,9 +101,8 @@ def hits_block(hits: FoundHits, deep: Sequence[DeepRanks]) -> tuple[dict[str, An
     for code in shown.tolist():
         doc, start, end = hits.keys[code]
         chunks.append([documents.setdefault(doc, len(documents)), start, end])
-    parts = [
-        {**_shown(own, new), "below": _below(below, documents)} for own, below in zip(hits.settings, deep, strict=True)
-    ]
+    pairs = zip(hits.settings, deep, strict=True)
+    parts = [{**_shown(own, new), "below": _below(below, documents)} for own, below in pairs]
     order = shown[np.lexsort((shown, best[shown]))]
     return {"documents": list(documents), "chunks": chunks, "found": parts}, [hits.names[code] for code in order]
 

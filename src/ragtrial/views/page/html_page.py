@@ -136,7 +136,8 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
     hits = FoundHits(shown)
     style, script = asset("assets/page.css"), "\n".join(asset(f"assets/{name}.js") for name in _SCRIPTS)
     rows = close_comparisons(analysis)
-    origins = [Origin(name, _report_of(inputs, name)) for name in inputs.report_names]
+    reports = {contender.report_name: contender.report for contender in inputs.settings}
+    origins = [Origin(name, reports[name]) for name in inputs.report_names]
     warnings = [*(warning for origin in origins for warning in origin.report.warnings), *analysis.all_warnings]
     conclusion, procedure = analysis.conclusion, analysis.procedure
     axes = analysis.found.get("axes")
@@ -204,10 +205,6 @@ def _gates(findings: Findings) -> list[tuple[str, str]]:
     return [("", summary(findings)), *others]
 
 
-def _report_of(inputs: ComparisonInput, name: str) -> Report:
-    return next(contender.report for contender in inputs.settings if contender.report_name == name)
-
-
 def _caveats(analysis: Analysis, inputs: ComparisonInput) -> list[str]:
     """The share of hits without a label, if there are any, and the sentences of a judge."""
     lines = list(analysis.judge.sentences) if analysis.judge else []
@@ -243,9 +240,8 @@ def answers_by_cutoff(inputs: ComparisonInput, ranked: Sequence[str]) -> Table:
 def _costs_line(costs: Table) -> str:
     """The lowest and the highest of the first cost that differs by a fifth or more."""
     for place, title in enumerate(costs.titles[1:], 1):
-        known = sorted(
-            (value, row[place], row[0]) for row in costs.rows if (value := number_in(row[place])) is not None
-        )
+        values = [(number_in(row[place]), row[place], row[0]) for row in costs.rows]
+        known = sorted((value, cell, name) for value, cell, name in values if value is not None)
         if known and known[-1][0] >= WORTH_A_COLUMN * known[0][0] and known[0][0] > 0:
             (_, low, cheapest), (_, high, dearest) = known[0], known[-1]
             return f"{title}: {low} ({cheapest}) to {high} ({dearest})"

@@ -52,9 +52,8 @@ def differences_table(differences: QueryDifferences, most: int | None = MOST_SHO
 
     Ties are left out, unless all are wanted.
     """
-    by_outcome = {
-        kind: [query for query in differences.queries if query.outcome == kind] for kind in ("lost", "won", "tied")
-    }
+    kinds, queries = ("lost", "won", "tied"), differences.queries
+    by_outcome = {kind: [query for query in queries if query.outcome == kind] for kind in kinds}
     shown = [*by_outcome["lost"][:most], *by_outcome["won"][::-1][:most], *(by_outcome["tied"] if most is None else ())]
     titles = ["query", differences.baseline, differences.setting, "difference", ""]
     rows = [
@@ -69,16 +68,13 @@ def shared_lines(shared: SharedQueries, most: int = 5) -> list[str]:
     """The queries that all settings fail, and the queries on which all are equal, up to ``most`` of each by name."""
     lines, more = [], ""
     if shared.failed_count is not None:
-        lines = [
-            f"Queries that fail with all settings ({shared.metric}): {shared.failed_count:,} of {shared.queries:,}"
-        ]
-        more = " more"
+        count, more = f"{shared.failed_count:,} of {shared.queries:,}", " more"
+        lines = [f"Queries that fail with all settings ({shared.metric}): {count}"]
     lines += [f"  {query.id}  {_short(query.text)}".rstrip() for query in shared.failed[:most]]
     if shared.settings > 1:
         lines.append(f"Queries on which all settings score the same: {shared.equal_count:,}{more}")
-        lines += [
-            f"  {number(query.value, 3)}  {query.id}  {_short(query.text)}".rstrip() for query in shared.equal[:most]
-        ]
+        for query in shared.equal[:most]:
+            lines.append(f"  {number(query.value, 3)}  {query.id}  {_short(query.text)}".rstrip())
     return lines
 
 

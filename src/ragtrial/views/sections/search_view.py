@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragtrial.errors import counted
@@ -69,12 +70,8 @@ def trial_table(result: SearchResult) -> Table:
 def _first(table: Table, *, everything: bool) -> Table:
     if everything or len(table.rows) <= _MOST_ROWS:
         return table
-    left_out = len(table.rows) - _MOST_ROWS
-    return Table(
-        table.columns,
-        table.rows[:_MOST_ROWS],
-        [*table.notes, f"{counted(left_out, 'more row')}: ragtrial compare --search --full."],
-    )
+    note = f"{counted(len(table.rows) - _MOST_ROWS, 'more row')}: ragtrial compare --search --full."
+    return replace(table, rows=table.rows[:_MOST_ROWS], notes=[*table.notes, note])
 
 
 def budget_line(result: SearchResult) -> str:
