@@ -146,8 +146,8 @@ def pull(terminal: Terminal, *, url: str = argument("URL"), where: str | None = 
     shared, local = sharing.SharedCache(url), workspace.Workspace(_folder(where).absolute())
     files = shared.listed()
     if not files:
-        message = f"warning: there is nothing at {shared.name}; `ragtrial cache push URL` copies finished work there"
-        terminal.note(message)
+        hint = "`ragtrial cache push URL` copies finished work there"
+        terminal.note(f"warning: there is nothing at {shared.name}; {hint}")
     with stage(terminal.progress(), "pull", len(files), "files") as progress:
         transfer = shared.pull(local, files, progress.advance)
     return _transferred(transfer, "fetched", shared.name, local.root)

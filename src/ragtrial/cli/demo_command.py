@@ -58,9 +58,8 @@ def command(
         context.invoke(run, config=str(folder / CONFIG_NAME), **common)
         common["as_json"] = False  # one document is the answer
         with redirect_stdout(sys.stderr if terminal.as_json else terminal.out):
-            context.invoke(
-                report, reports=("latest",), results=str(folder / "results"), output=folder / "report.html", **common
-            )
+            files = {"results": str(folder / "results"), "output": folder / "report.html"}
+            context.invoke(report, reports=("latest",), **files, **common)
     go_on = Line(f"Go on: cd {shlex.quote(str(folder))} && ragtrial compare")
     return Answer(None, ["", go_on, "Your own data: ragtrial init FOLDER --corpus DOCUMENTS --labels QUESTIONS"])
 

@@ -59,11 +59,10 @@ def list_labels(*, config: str = _CONFIG) -> Answer:
         }
         for query in datasets.load_dataset(experiment.dataset).labels.queries
     ]
-    cells = [
-        [row["id"], str(row["judgments"]), str(row["relevant"]), ", ".join(row["tags"]),
-         dataset_texts.short(row["text"], 60)]
-        for row in rows
-    ]  # fmt: skip
+    cells = []
+    for row in rows:
+        tags, text = ", ".join(row["tags"]), dataset_texts.short(row["text"], 60)
+        cells.append([row["id"], str(row["judgments"]), str(row["relevant"]), tags, text])
     table = Table.of(["query", "judgments", "relevant", "tags", "text"], cells, texts=(0, 3, 4), prose=4)
     return Answer({"queries": rows}, [table])
 

@@ -46,15 +46,12 @@ def command(
     worklists.check_new(output, force=force)
     unlabelled = random_queries is not None
     inputs = compared.inputs(settings=settings, may_be_one=True, may_be_unlabelled=unlabelled).limited_to([])
-    options = pooling.PoolOptions(
-        budget=budget or _BUDGET, depth=depth, seed=seed, repeats=repeat, labels=labels, config=config
-    )
-    progress = terminal.progress()
-    pool = (
-        pooling.random_pool_of(inputs, random_queries, options, progress)
-        if random_queries
-        else pooling.pool_of(inputs, options, progress)
-    )
+    files = {"labels": labels, "config": config}
+    options = pooling.PoolOptions(budget=budget or _BUDGET, depth=depth, seed=seed, repeats=repeat, **files)
+    if random_queries:
+        pool = pooling.random_pool_of(inputs, random_queries, options, terminal.progress())
+    else:
+        pool = pooling.pool_of(inputs, options, terminal.progress())
     worklist, unjudged = pool.worklist, counted(pool.unjudged, "unjudged hit")
     worklists.write_worklist(worklist, output, force=force)
     queries = counted(len({item.query for item in worklist.items}), "query", "queries")

@@ -36,9 +36,8 @@ def command(
     sample = sampling.draw_questions(files, count, seed, load_prompt_queries(labels) if labels else None)
     with contextlib.redirect_stdout(terminal.out), streams.written(output) as file:
         file.write(sample.as_labels().encode())
-    drawn = (
-        f"{counted(len(sample.questions), 'question')} of {sample.distinct:,} distinct ones, at random (seed {seed})"
-    )
+    questions = counted(len(sample.questions), "question")
+    drawn = f"{questions} of {sample.distinct:,} distinct ones, at random (seed {seed})"
     asked = f"{counted(sample.searches, 'search', 'searches')} in {counted(sample.spans, 'span')}"
     left_out = f"; left out: {sample.labelled:,} that {labels} has" if labels else ""
     terminal.note(f"{output}: {drawn}, of {asked}{left_out}")

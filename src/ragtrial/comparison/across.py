@@ -202,10 +202,8 @@ def _over(
         combined = combined_effect(np.array(effects), np.array(variances), options.procedure.level)
         claim = int(combined.low > 0) - int(combined.high < 0)
         verdict = verdict_of_claim(claim, combined.low, options.margin)
-    verdicts = {
-        data_set.name: next(part.verdict for part in data_set.comparisons if part.setting == name)
-        for data_set in data_sets
-    }
+    comparisons = ((own.name, part) for own in data_sets for part in own.comparisons)
+    verdicts = {data_set: part.verdict for data_set, part in comparisons if part.setting == name}
     better = [data_set for data_set, own in verdicts.items() if own == "better"]
     worse = [data_set for data_set, own in verdicts.items() if own in WORSE]
     identical = [data_set for data_set, own in verdicts.items() if own == "identical"]
@@ -258,12 +256,9 @@ def _against(part: AcrossPart, across: AcrossComparison, subject: str, rival: st
         groups.append((f"{word} than {rival}", [name for name in names if name not in unclear]))
         groups.append((f"{word} than {rival} with the current labels", unclear))
     groups += [(f"identical to {rival}", part.identical_on), (f"inconclusive against {rival}", part.undecided_on)]
-    where = [
-        f"{what} on {'every data set' if len(names) == len(across.data_sets) else listed(names)}"
-        for what, names in groups
-        if names
-    ]
-    return f"{subject} is {'; '.join(where)}."
+    every = len(across.data_sets)
+    places = [(what, "every data set" if len(names) == every else listed(names)) for what, names in groups if names]
+    return f"{subject} is {'; '.join(f'{what} on {where}' for what, where in places)}."
 
 
 def _over_data_sets(best: AcrossPart, across: AcrossComparison) -> Iterator[str]:

@@ -352,10 +352,8 @@ class _Comparing:
         if not self.two_phase or scores is not self.primary:
             return evidences
         needed = people_needed(self.two_phase[0], self.options.margin)
-        return [
-            replace(evidence, queries_needed=n, queries_to_settle=None)
-            for evidence, n in zip(evidences, needed, strict=True)
-        ]
+        both = zip(evidences, needed, strict=True)
+        return [replace(evidence, queries_needed=n, queries_to_settle=None) for evidence, n in both]
 
     def _parts(self, scores: PairedScores, pairs: Sequence[Pair], inference: Inference) -> Iterator[ComparisonPart]:
         inputs, judge, metric = self.inputs, self.options.judge, scores.metric

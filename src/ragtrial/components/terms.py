@@ -293,9 +293,8 @@ class Weighting:
         """bm25s with these parameters, and with the same backend on every machine."""
         import bm25s
 
-        return bm25s.BM25(
-            k1=self.k1, b=self.b, delta=self.delta, method=self.method, backend="numpy", csc_backend="numpy"
-        )
+        backends = {"backend": "numpy", "csc_backend": "numpy"}
+        return bm25s.BM25(**vars(self), **backends)
 
 
 class TermIndex:

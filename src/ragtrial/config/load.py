@@ -97,14 +97,11 @@ def check(config: ExperimentConfig) -> None:
 
         _raise_any(invalid_values(config, check_config))
     used = {part for variant in variants for ranker in variant.retrievers.values() for part in ranker.parts}
-    unused = [name for name, ranker in config.retrievers.items() if not ranker.score and name not in used]
-    _raise_any(
-        config.fault_at(
-            ("retrievers", name, "score"),
-            f"retrievers.{name}.score is false and no refiner has {name!r} among its inputs: it would do nothing.",
-        )
-        for name in unused
-    )
+    unused = []
+    for name in (name for name, ranker in config.retrievers.items() if not ranker.score and name not in used):
+        why = f"no refiner has {name!r} among its inputs: it would do nothing."
+        unused.append(config.fault_at(("retrievers", name, "score"), f"retrievers.{name}.score is false and {why}"))
+    _raise_any(unused)
 
 
 def _raise_any(faults: Iterable[Fault]) -> None:

@@ -94,13 +94,11 @@ class Space:
         """Every point; None if there are too many."""
         if self.size is None or self.size > _LISTED:
             return None
-        return [
-            Point(entry, row)
-            for entry, reached in self.reached.items()
-            for row in product(
-                *(axis.positions if one else [None] for axis, one in zip(self.axes, reached, strict=True))
-            )
-        ]
+        points = []
+        for entry, reached in self.reached.items():
+            positions = (axis.positions if one else [None] for axis, one in zip(self.axes, reached, strict=True))
+            points += [Point(entry, row) for row in product(*positions)]
+        return points
 
     def drawn(self, chance: random.Random) -> Point:
         """A point, each entry and each position as likely as any other."""

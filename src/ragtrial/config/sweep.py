@@ -121,10 +121,8 @@ class SweepOptions(Options):
 
     def included(self) -> list[Combination]:
         """The combinations of ``include``."""
-        return [
-            Combination(entry, {key: ("sweep", "include", number, key) for key in entry})
-            for number, entry in enumerate(self.include)
-        ]
+        entries = enumerate(self.include)
+        return [Combination(own, {key: ("sweep", "include", row, key) for key in own}) for row, own in entries]
 
     def given(self) -> list[Combination]:
         """The combinations that a search does not choose: the config as it is, and ``include``."""

@@ -136,10 +136,8 @@ class AuditStage(Stage[Audited]):
         with self.resources.working(f"audit ({self.setting.name})", count, unit, self._rate) as progress:
             wanted = self._as_near(search, found, exact)
             progress.advance(count)
-        shares = [
-            min(len(keys & near), length) / length if length else np.nan
-            for keys, near, length in zip(found, wanted, exact.rankings.lengths.tolist(), strict=True)
-        ]
+        rows = zip(found, wanted, exact.rankings.lengths.tolist(), strict=True)
+        shares = [min(len(own & near), length) / length if length else np.nan for own, near, length in rows]
         write_array(folder / "shares.npy", np.array(shares, dtype=np.float64))
         if (collection := self.setting.retriever.searched_collection) is not None:
             _write_use(folder, open_collection(collection).use())
@@ -258,9 +256,8 @@ class LatencyStage(Stage[LatencyPart | None]):
         self.title = f"latency of {self.label}"
 
     def inputs(self) -> Inputs:
-        devices = [
-            options.model_dump().get("device") for part in self._tree for options in (part.embedder, part.retriever)
-        ]
+        models = [options for part in self._tree for options in (part.embedder, part.retriever)]
+        devices = [options.model_dump().get("device") for options in models]
         # A retriever gets one question at a time, so its batches do not matter; a refiner gets many hits.
         refiners = [part.retriever.model_dump() for part in self._tree if isinstance(part.retriever, Refiner)]
         batches = [options["batch_size"] for options in refiners if "batch_size" in options]

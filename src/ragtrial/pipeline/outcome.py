@@ -105,6 +105,7 @@ def notice_unlabelled(run: Run) -> None:
 def report_of(run: Run, outcome: Outcome, config: ExperimentConfig | None = None) -> Report:
     """The report of ``run``, not yet written. ``config`` is the config to show, by default that of the run."""
     config, scored, library = config or run.config, list(outcome.scored.values()), run.corpus.library
+    counts = {"documents": len(library), "empty_documents": library.empty}
     return build_report(
         scored,
         run.resolved.labels,
@@ -112,11 +113,7 @@ def report_of(run: Run, outcome: Outcome, config: ExperimentConfig | None = None
         config.evaluators,
         library,
         run.warnings,
-        documents={
-            "documents": len(library),
-            "empty_documents": library.empty,
-            "documents_fingerprint": run.corpus.fingerprint,
-        },
+        documents={**counts, "documents_fingerprint": run.corpus.fingerprint},
         packages=packages_of([setting.found.setting for setting in scored], library),
         experiment=config.experiment,
         config=config.as_written,

@@ -173,10 +173,8 @@ def setting_warnings(scored: ScoredSetting, primary: str) -> Iterator[ReportWarn
     elif short and len(chunks if unit == "span" and result.are_all else chunks.library) >= top_k:
         looked_at = setting.depth_of_parts
         advice = f" Only {looked_at} hits of each part are looked at: raise candidates to {top_k} or more."
-        message = (
-            f"fewer than {top_k} hits for {short} of {counted(len(graded), 'query', 'queries')}; missing ones count as "
-            "not relevant."
-        )
+        queries = f"{short} of {counted(len(graded), 'query', 'queries')}"
+        message = f"fewer than {top_k} hits for {queries}; missing ones count as not relevant."
         yield ReportWarning("short", f"{name}: {message}{advice if 0 < looked_at < top_k else ''}")
     yield from scoring_warnings(scored)
     if chunks.library.empty:
@@ -232,10 +230,8 @@ def ranking_rows(scored: ScoredSetting) -> Iterator[dict[str, Any]]:
         units = found.ranked.units[first : first + _ROWS_AT_ONCE]
         is_hit = units != PADDING
         scores = found.ranked.rankings.scores[first : first + _ROWS_AT_ONCE, : units.shape[1]][is_hit].tolist()
-        columns = {
-            **_columns(found.chunks, units[is_hit]),
-            "scores": [None if math.isnan(score) else score for score in scores],
-        }
+        columns = _columns(found.chunks, units[is_hit])
+        columns["scores"] = [None if math.isnan(score) else score for score in scores]
         ends = np.cumsum(is_hit.sum(axis=1)).tolist()
         for index, (start, end) in enumerate(pairwise([0, *ends]), first):
             tokens, wordings = found.sizes.of_hits(index), found.wordings[index]

@@ -107,11 +107,9 @@ class Resources:
         try:
             tokenizer = self.embedder(setting.embedder).tokenizer
         except ModelNotFoundError as error:
-            message = (
-                f"{error} The sizes of the chunks are counted in its tokens; for retrievers without a model, set "
-                "chunker.tokenizer: words, or chunker.unit: characters with larger sizes."
-            )
-            raise ModelNotFoundError(message, may_be_fetched=error.may_be_fetched) from None
+            message = f"{error} The sizes of the chunks are counted in its tokens; for retrievers without a model, set"
+            words = "chunker.tokenizer: words, or chunker.unit: characters with larger sizes."
+            raise ModelNotFoundError(f"{message} {words}", may_be_fetched=error.may_be_fetched) from None
         if tokenizer is None:
             raise ModelNotFoundError(
                 "its embedder has no tokenizer.json, so tokens cannot be counted; "

@@ -288,10 +288,8 @@ def passage_parts(graded: GradedRankings) -> list[list[schema.PassagePart]] | No
     columns = (judgments[counted].tolist(), met.ranks[counted].tolist(), shares[counted].tolist())
     for judgment, rank, share in zip(*columns, strict=True):
         covered[judgment].append(schema.CoveredPart(rank=rank, share=share))
-    parts = [
-        schema.PassagePart(found=rank or None, covered=steps)
-        for rank, steps in zip(overlaps.found_judgments.tolist(), covered, strict=True)
-    ]
+    pairs = zip(overlaps.found_judgments.tolist(), covered, strict=True)
+    parts = [schema.PassagePart(found=rank or None, covered=steps) for rank, steps in pairs]
     return [parts[start:end] for start, end in pairwise(starts)]
 
 

@@ -67,10 +67,9 @@ def write_wordings(
         replies = [kept.get(writer.endpoint, request) for request in requests]
         missing = {request: None for request, reply in zip(requests, replies, strict=True) if reply is None}
         planned.append(_planned(writer, len(set(requests)), list(missing), name, tuple(users[key])))
-        questions = [
-            replace(question, written=(*question.written, *(() if reply is None else (writer.written(reply),))))
-            for question, reply in zip(questions, replies, strict=True)
-        ]
+        written = [() if reply is None else (writer.written(reply),) for reply in replies]
+        pairs = zip(questions, written, strict=True)
+        questions = [replace(question, written=(*question.written, *own)) for question, own in pairs]
     return WrittenWordings(questions, failures, planned)
 
 

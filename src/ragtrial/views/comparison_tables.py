@@ -127,11 +127,10 @@ _MARKS: dict[str, str] = {"better": "+", "worse": "-", "no worse": "=", "identic
 def verdict_cells(comparison: Comparison) -> dict[str, str]:
     """For each setting a mark and its verdict, or how it stands on top; empty where settings are not ranked."""
     conclusion, margin = comparison.conclusion, f"within {comparison.procedure.margin:g}"
-    cells = {
-        name: f"{_MARKS.get(verdict.split(' within')[0], '?')} {verdict.replace('within the margin', margin)}"
-        for verdict, names in conclusion.verdicts.items()
-        for name in names
-    }
+    cells: dict[str, str] = {}
+    for verdict, names in conclusion.verdicts.items():
+        mark = _MARKS.get(verdict.split(" within")[0], "?")
+        cells |= dict.fromkeys(names, f"{mark} {verdict.replace('within the margin', margin)}")
     top = [conclusion.baseline] if conclusion.baseline else conclusion.top
     return cells | {str(name): f"> {_word_on_top(conclusion)}" for name in top} if cells else {}
 

@@ -107,10 +107,8 @@ def _items(findings: Findings) -> Iterator[str]:
 def _score_table(findings: Findings, metrics: Sequence[str]) -> Table:
     """The means of all settings, best first; a mean over another number of queries than the first shows its n."""
     unknown = MeanPart(mean=None, n=0)
-    rows = [
-        mean_row(name, [setting.scores.get(metric, unknown) for metric in metrics])
-        for name, setting in findings.settings.items()
-    ]
+    settings = findings.settings.items()
+    rows = [mean_row(name, [setting.scores.get(metric, unknown) for metric in metrics]) for name, setting in settings]
     return mean_table("setting", metrics, rows)
 
 

@@ -151,14 +151,9 @@ def _marked(text: str, hit: FoundText, labels: Sequence[JudgmentPart]) -> str:
             pieces += [text[place:begin], ">>", text[begin:end], "<<"]
             place = end
     marked = "".join([*pieces, text[place:]])
-    return " ".join(without_signs(marked, hit.doc).split())
-
-
-def without_signs(text: str, doc: str) -> str:
-    """``text`` of ``doc``; that of a Markdown document without its signs."""
-    for sign, shown in _SIGNS if doc.lower().endswith(_MARKDOWN) else ():
-        text = sign.sub(shown, text)
-    return text
+    for sign, shown in _SIGNS if hit.doc.lower().endswith(_MARKDOWN) else ():
+        marked = sign.sub(shown, marked)
+    return " ".join(marked.split())
 
 
 def _passage_text(label: JudgmentPart, passage: PassagePart) -> str:

@@ -78,11 +78,8 @@ def find_model(name: str, revision: str | None = None) -> Path:
         raise ModelNotFoundError(f"the model {name!r} {reason}{hint}", may_be_fetched=True)
     else:
         tried.append("not the hub, because HF_HUB_OFFLINE is set")
-    reason = (
-        f"cannot be found. Tried: {', '.join(tried)}. Check the name, connect to the network once, or give `model:` "
-        "the path of a local folder."
-    )
-    raise ModelNotFoundError(f"the model {name!r} {reason}{hint}")
+    advice = "Check the name, connect to the network once, or give `model:` the path of a local folder."
+    raise ModelNotFoundError(f"the model {name!r} cannot be found. Tried: {', '.join(tried)}. {advice}{hint}")
 
 
 def named_tokenizer(name: str) -> Tokenizer:

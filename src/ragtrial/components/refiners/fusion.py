@@ -93,10 +93,8 @@ def _fused_rows(
     """
     preferred = np.lexsort((np.arange(len(parts)), -weights))
     hits = [np.nonzero(part.codes != PADDING) for part in parts]
-    numbers = [
-        row.astype(np.int64) * len(place) + place[part.codes[row, column]]
-        for part, (row, column) in zip(parts, hits, strict=True)
-    ]
+    placed = zip(parts, hits, strict=True)
+    numbers = [row.astype(np.int64) * len(place) + place[part.codes[row, at]] for part, (row, at) in placed]
     cells, cell_of = np.unique(np.concatenate(numbers), return_inverse=True)
     row_of, place_of = np.divmod(cells, max(len(place), 1))
     cells_of = np.split(cell_of, np.cumsum([len(part) for part in numbers])[:-1])
@@ -200,9 +198,8 @@ class FusingRefiner(Refiner):
             fused = fuse(lists, self, keys, weights)
         if np.isinf(fused.rankings.scores).any():
             parts = listed(map(repr, dict.fromkeys(names)))
-            raise RunError(
-                f"the scores of {parts} are too large to be added (float32); set method: rrf or another normalisation."
-            )
+            advice = "set method: rrf or another normalisation"
+            raise RunError(f"the scores of {parts} are too large to be added (float32); {advice}.")
         return fused
 
 

@@ -203,10 +203,8 @@ class Postings:
         rows = np.repeat(np.arange(len(queries)), [len(query) for query in queries])[is_known]
         places = rows, np.searchsorted(terms, ids[is_known])
         found = csr_array((asked, places), shape=(len(queries), len(terms))) @ by_term
-        return [
-            (found.indices[start:end].astype(np.int32), found.data[start:end].astype(np.float32))
-            for start, end in pairwise(found.indptr.tolist())
-        ]
+        indices, data = found.indices.astype(np.int32), found.data.astype(np.float32)
+        return [(indices[start:end], data[start:end]) for start, end in pairwise(found.indptr.tolist())]
 
 
 def _place(rankings: Rankings, row: int, codes: Codes, scores: Floats, order: Counts) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,20 @@ from ragtrial.report.model import TEXTS, label_text
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import JudgmentPart, QueryPart
 from ragtrial.views.page.blocks import FoundHits
-from ragtrial.views.texts import without_signs
 
 MOST = 3
 _WIDTH = 150
 _PASSAGE = 400
 """The most characters of a passage."""
+
+
+_MARKDOWN = (
+    (re.compile(r"^ {0,3}#{1,6} +(.*?)[ #:]*$", re.MULTILINE), r"\1:"),
+    (re.compile(r"^ *(?:[-*+>] +|\|[ |:-]*$)", re.MULTILINE), ""),
+    (re.compile(r"!?\[([^\]]*)\]\([^)\s]*\)"), r"\1"),
+    (re.compile(r"\*\*|__|`|^ *\| *| *\| *$", re.MULTILINE), ""),
+)
+"""Headings, the signs of lists, quotations and rules of tables, links, and emphasis, code and edges of tables."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +120,10 @@ def _beginning(hits: FoundHits, texts: dict[str, Row], code: int) -> Text:
 
 def _snippet(text: str, doc: str, width: int) -> str:
     """The text on one line of at most ``width``; that of a Markdown document without its signs."""
-    return textwrap.shorten(without_signs(text, doc), width, placeholder=" …")
+    if doc.endswith((".md", ".markdown")):
+        for sign, plain in _MARKDOWN:
+            text = sign.sub(plain, text)
+    return textwrap.shorten(text, width, placeholder=" …")
 
 
 def _rank(hits: FoundHits, row: int, index: int, label: JudgmentPart, k: int | None) -> int | None:

@@ -109,11 +109,10 @@ class UnjudgedView(View[list[UnjudgedPart]]):
 
     def summary_lines(self, part: Sequence[UnjudgedPart]) -> Sequence[str]:
         """One line about the verdicts that labels of unjudged hits could change."""
-        scenarios = [
-            f"{one.setting} {signed(one.low, one.n)} or {signed(one.high, one.n)} ({counted(one.unjudged or 0, 'hit')})"
-            for one in part
-            if one.depends_on_unjudged
-        ]
+        scenarios = []
+        for one in (one for one in part if one.depends_on_unjudged):
+            ends = f"{signed(one.low, one.n)} or {signed(one.high, one.n)}"
+            scenarios.append(f"{one.setting} {ends} ({counted(one.unjudged or 0, 'hit')})")
         if not scenarios:
             return []
         return [
