@@ -83,10 +83,6 @@ class Content:
     faults: list[Fault] = field(default_factory=list)
 
     @property
-    def is_csv(self) -> bool:
-        return self.form == "CSV"
-
-    @property
     def rows(self) -> list[object]:
         """The value, if it is a list; else nothing."""
         return self.value if isinstance(self.value, list) else []
@@ -100,7 +96,7 @@ class Content:
         """The value as a ``model``; None, and all its faults noted, if it is not one."""
 
         def placed(path: FieldPath, message: str) -> Fault:
-            keys = value if isinstance(value, Mapping) and not self.is_csv else {}
+            keys = value if isinstance(value, Mapping) and self.form != "CSV" else {}
             if path and keys.get(path[0], "") is None:
                 message = message.replace("is missing", "is null", 1)
             return self.fault_at((*where, *path), message)

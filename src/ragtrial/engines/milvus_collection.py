@@ -16,45 +16,24 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, JsonValue
 
+from ragtrial.engines import collection, milvus
 from ragtrial.engines.base import IndexUse, Space, failing_as
-from ragtrial.engines.collection import (
-    COLLECTIONS,
-    PAGE,
-    Collection,
-    FolderCollectionOptions,
-    Found,
-    Item,
-    Stamp,
-    VectorFieldNames,
-    stamp_of,
-)
 from ragtrial.engines.filters import Comparison, Conditions, parsed, translated
-from ragtrial.engines.milvus import (
-    METRICS,
-    MOST_HITS,
-    MilvusLogin,
-    folder_client,
-    listed_segments,
-    message_of,
-    rows_in,
-    server_client,
-    use_of_segments,
-)
 from ragtrial.errors import InputError, StoreError, StoreServerError, did_you_mean, listed
 from ragtrial.rankings import Floats
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
 
-_SPACES: Mapping[str, Space] = {metric: space for space, metric in METRICS.items()}
+_SPACES: Mapping[str, Space] = {metric: space for space, metric in milvus.METRICS.items()}
 _DYNAMIC = "$meta"
 _VARYING = {"total_rows", "indexed_rows", "pending_index_rows", "state", "index_name", "field_name"}
 
 _ORDERS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
-@COLLECTIONS.register("milvus")
-class MilvusCollectionOptions(MilvusLogin, FolderCollectionOptions, VectorFieldNames):
+@collection.COLLECTIONS.register("milvus")
+class MilvusCollectionOptions(milvus.MilvusLogin, collection.FolderCollectionOptions, collection.VectorFieldNames):
     """A Milvus collection: in a folder of Milvus Lite (`path`), or on a server (`url`)."""
 
     engine = "Milvus"
@@ -63,7 +42,9 @@ class MilvusCollectionOptions(MilvusLogin, FolderCollectionOptions, VectorFieldN
         "Raise collection.ef, or nprobe in its search, as in your program, or build its index with a larger M or "
         "efConstruction."
     )
-    advice_for_few_hits = f"Raise nprobe in collection.search; Milvus never returns more than {MOST_HITS:,} hits."
+    advice_for_few_hits = (
+        f"Raise nprobe in collection.search; Milvus never returns more than {milvus.MOST_HITS:,} hits."
+    )
     advice_for_unused = (
         "Milvus compares all rows of segments with fewer than 1,024 rows, and rows that were not flushed: the scores "
         "are those of exact search."
@@ -82,7 +63,7 @@ class MilvusCollectionOptions(MilvusLogin, FolderCollectionOptions, VectorFieldN
     search: dict[str, JsonValue] = Field(default={})
     """Milvus's other parameters of a search, like `{nprobe: 8}` for an index of lists."""
 
-    def files(self) -> Stamp | None:
+    def files(self) -> collection.Stamp | None:
         if self.path is None:
             return None
         folder = Path(self.path)
@@ -90,7 +71,7 @@ class MilvusCollectionOptions(MilvusLogin, FolderCollectionOptions, VectorFieldN
             raise InputError(
                 f"{folder} is not a folder of Milvus Lite from version 3 on: it has no folder collections."
             )
-        return stamp_of(folder, (path for path in folder.rglob("*") if path.name != "LOCK"))
+        return collection.stamp_of(folder, (path for path in folder.rglob("*") if path.name != "LOCK"))
 
     @property
     def seconds(self) -> int:
@@ -99,12 +80,12 @@ class MilvusCollectionOptions(MilvusLogin, FolderCollectionOptions, VectorFieldN
 
     def connect(self, stack: ExitStack) -> MilvusCollection:
         if self.path is not None:
-            client, close = folder_client(self.copied(self.path, stack))
+            client, close = milvus.folder_client(self.copied(self.path, stack))
         else:
-            client = server_client(self)
+            client = milvus.server_client(self)
             close = client.close
         stack.callback(close)
-        with failing_as(lambda error: StoreServerError(f"Milvus at {self.address}: {message_of(error)}.")):
+        with failing_as(lambda error: StoreServerError(f"Milvus at {self.address}: {milvus.message_of(error)}.")):
             if not client.has_collection(self.name, timeout=self.seconds):
                 raise self.missing(client.list_collections(timeout=self.seconds))
             if self.path is not None:
@@ -118,11 +99,11 @@ class MilvusCollectionOptions(MilvusLogin, FolderCollectionOptions, VectorFieldN
             return MilvusCollection(self, client)
 
 
-class MilvusCollection(Collection):
+class MilvusCollection(collection.Collection):
     """A collection, open for reading."""
 
     options: MilvusCollectionOptions
-    most_hits = MOST_HITS
+    most_hits = milvus.MOST_HITS
 
     def __init__(self, options: MilvusCollectionOptions, client: MilvusClient) -> None:
         super().__init__(options)
@@ -142,11 +123,11 @@ class MilvusCollection(Collection):
         self.index_inputs = {"index": index}
         version = client.get_server_version(timeout=options.seconds)
         self.facts = {"server": f"Milvus {version}", "index": self._kind}
-        self.count = rows_in(client, options.name, options.seconds)
+        self.count = milvus.rows_in(client, options.name, options.seconds)
         self.dimension = int(self._fields[options.vector]["params"]["dim"])
 
     def failing(self) -> AbstractContextManager[None]:
-        return failing_as(lambda error: StoreError(f"{self} cannot be read: {message_of(error)}."))
+        return failing_as(lambda error: StoreError(f"{self} cannot be read: {milvus.message_of(error)}."))
 
     def use(self) -> IndexUse:
         if self._kind == "FLAT":
@@ -154,12 +135,17 @@ class MilvusCollection(Collection):
         if self.options.path is not None:
             return IndexUse(is_used=None, evidence="Milvus Lite does not show whether searches use the index.")
         with self.failing():
-            segments = listed_segments(self._client.list_loaded_segments, self.options.name, self.options.seconds)
-        return use_of_segments(self.count, segments)
+            segments = milvus.listed_segments(
+                self._client.list_loaded_segments, self.options.name, self.options.seconds
+            )
+        return milvus.use_of_segments(self.count, segments)
 
-    def read(self, conditions: Conditions) -> Iterator[list[Item]]:
+    def read(self, conditions: Conditions) -> Iterator[list[collection.Item]]:
         rows = self._client.query_iterator(
-            self.options.name, batch_size=PAGE, filter=self._expression(conditions), output_fields=self._wanted
+            self.options.name,
+            batch_size=collection.PAGE,
+            filter=self._expression(conditions),
+            output_fields=self._wanted,
         )
         try:
             while page := rows.next():
@@ -167,14 +153,14 @@ class MilvusCollection(Collection):
         finally:
             rows.close()
 
-    def fetch(self, ids: Sequence[str]) -> tuple[list[Item], list[Any]]:
+    def fetch(self, ids: Sequence[str]) -> tuple[list[collection.Item], list[Any]]:
         options = self.options
         keys = [key for key in map(self._key, ids) if key is not None]
         fields = [*self._wanted, options.vector]
         rows = self._client.get(options.name, ids=keys, output_fields=fields, timeout=options.seconds) if keys else []
         return [self._item(row) for row in rows], [row[options.vector] for row in rows]
 
-    def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[Found]:
+    def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[collection.Found]:
         ef = self.options.ef
         parameters = self.options.search if ef is None else {**self.options.search, "ef": max(ef, depth)}
         rows: Any = self._client.search(
@@ -190,11 +176,13 @@ class MilvusCollection(Collection):
         )
         for hits in rows:
             scores = np.asarray(hits.distances, dtype=np.float32)
-            yield Found([self._item(hit["entity"]) for hit in hits], -scores if self.space == "l2" else scores)
+            yield collection.Found(
+                [self._item(hit["entity"]) for hit in hits], -scores if self.space == "l2" else scores
+            )
 
     def rejection(self, error: StoreError) -> str | None:
         cause = error.__cause__
-        return message_of(cause) if cause is not None and isinstance(getattr(cause, "code", None), int) else None
+        return milvus.message_of(cause) if cause is not None and isinstance(getattr(cause, "code", None), int) else None
 
     @cached_property
     def _wanted(self) -> list[str]:
@@ -230,11 +218,11 @@ class MilvusCollection(Collection):
             return name
         return int(name) if name.removeprefix("-").isdecimal() else None
 
-    def _item(self, row: Mapping[str, Any]) -> Item:
+    def _item(self, row: Mapping[str, Any]) -> collection.Item:
         own = (self.options.id, self.options.text)
         metadata = {key: _plain(value) for key, value in row.items() if key not in own and value is not None}
         metadata.pop(self.options.vector, None)
-        return Item(str(row[self.options.id]), metadata, row.get(self.options.text))
+        return collection.Item(str(row[self.options.id]), metadata, row.get(self.options.text))
 
     def _expression(self, conditions: Conditions) -> str:
         parts = []

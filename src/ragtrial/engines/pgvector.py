@@ -14,16 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 from pydantic import AfterValidator, Field, JsonValue
 
+from ragtrial.engines import collection
 from ragtrial.engines.base import STORES, FlatIndex, IndexUse, OtherIndex, Space, Vectors, failing_as
-from ragtrial.engines.collection import (
-    COLLECTIONS,
-    PAGE,
-    Collection,
-    Found,
-    Item,
-    NamedCollectionOptions,
-    VectorFieldNames,
-)
 from ragtrial.engines.filters import ALL, Comparison, Conditions, parsed, translated
 from ragtrial.engines.servers import Engine, Server, SettlingStore, server_url
 from ragtrial.errors import InputError, StoreError, StoreServerError, did_you_mean, listed
@@ -332,8 +324,8 @@ Sql = tuple[str, tuple[Any, ...]]
 """A piece of a statement, and the values of its parameters."""
 
 
-@COLLECTIONS.register("pgvector")
-class PgvectorCollectionOptions(PostgresLogin, NamedCollectionOptions, VectorFieldNames):
+@collection.COLLECTIONS.register("pgvector")
+class PgvectorCollectionOptions(PostgresLogin, collection.NamedCollectionOptions, collection.VectorFieldNames):
     """A table or view of PostgreSQL with a column of pgvector. The session is read-only."""
 
     engine = "PostgreSQL"
@@ -372,7 +364,7 @@ class PgvectorCollectionOptions(PostgresLogin, NamedCollectionOptions, VectorFie
             return PgvectorCollection(self, database)
 
 
-class PgvectorCollection(Collection):
+class PgvectorCollection(collection.Collection):
     """A table, open for reading."""
 
     options: PgvectorCollectionOptions
@@ -439,23 +431,23 @@ class PgvectorCollection(Collection):
             metadata = f"json_build_object({pairs})"
         return f"{_quoted(options.id)}::text, {metadata}, {_quoted(options.text)}"
 
-    def read(self, conditions: Conditions) -> Iterator[list[Item]]:
+    def read(self, conditions: Conditions) -> Iterator[list[collection.Item]]:
         where, values = self._where(conditions)
         query = f"SELECT {self._row} FROM {self._table}{where} ORDER BY {_quoted(self.options.id)} LIMIT %s OFFSET %s"  # noqa: S608 - as above
-        for offset in range(0, self.count, PAGE):
-            yield [_item(*row) for row in self.database.ask(query, *values, PAGE, offset)]
+        for offset in range(0, self.count, collection.PAGE):
+            yield [_item(*row) for row in self.database.ask(query, *values, collection.PAGE, offset)]
 
-    def fetch(self, ids: Sequence[str]) -> tuple[list[Item], list[Any]]:
+    def fetch(self, ids: Sequence[str]) -> tuple[list[collection.Item], list[Any]]:
         vector = f"{_quoted(self.options.vector)}::vector::real[]"
         query = f"SELECT {self._row}, {vector} FROM {self._table} WHERE {_quoted(self.options.id)}::text = ANY(%s)"  # noqa: S608 - as above
         rows = self.database.ask(query, list(ids))
         return [_item(*row[:3]) for row in rows], [row[3] for row in rows]
 
-    def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[Found]:
+    def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[collection.Found]:
         statement, values = self._search(conditions)
         for text in map(vector_text, queries):
             rows = self.database.ask(statement, text, *values, text, depth, prepare=True)
-            yield Found([_item(*row[:3]) for row in rows], scores_of([row[3] for row in rows], self.space))
+            yield collection.Found([_item(*row[:3]) for row in rows], scores_of([row[3] for row in rows], self.space))
 
     def use(self) -> IndexUse:
         if not self._index:
@@ -500,9 +492,9 @@ def _joined(every: bool, parts: Sequence[Sql]) -> Sql:  # noqa: FBT001 - as `tra
     return f"({text})", tuple(value for _, values in parts for value in values)
 
 
-def _item(name: str, metadata: Any, text: str | None) -> Item:
+def _item(name: str, metadata: Any, text: str | None) -> collection.Item:
     found = metadata if isinstance(metadata, Mapping) else {}
-    return Item(name, {key: value for key, value in found.items() if value is not None}, text)
+    return collection.Item(name, {key: value for key, value in found.items() if value is not None}, text)
 
 
 def _quoted(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -55,6 +55,7 @@ class Overlaps:
     judgments: Judgments
     coverage: float
     is_whole: bool
+    _texts: dict[tuple[int, int], CoveredText] = field(default_factory=dict, init=False)
 
     @property
     def grades(self) -> Grades:
@@ -163,10 +164,6 @@ class Overlaps:
         """The characters of ``passages`` that do not overlap, (queries,)."""
         totals = np.bincount(passages.rows, weights=passages.lengths, minlength=len(self.codes))
         return totals.astype(np.int64)
-
-    @cached_property
-    def _texts(self) -> dict[tuple[int, int], CoveredText]:
-        return {}
 
     @cached_property
     def retrieved(self) -> Counts:

@@ -21,19 +21,11 @@ from ragtrial.config.settings import setting_of
 from ragtrial.dataset.locating import PassageQuery, locate_all
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import CorpusError, Fault, InputError, LabelsError
+from ragtrial.labelling import worklist
 from ragtrial.labelling.edits import labels_form, new_id
 from ragtrial.labelling.label_files import LabelsText
 from ragtrial.labelling.model_prompt import ModelPrompt
 from ragtrial.labelling.session.answers import answers_file
-from ragtrial.labelling.worklist import (
-    Draft,
-    DraftCounts,
-    DraftSource,
-    TextToGrade,
-    Worklist,
-    check_new,
-    write_worklist,
-)
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress
 from ragtrial.records import PromptQueries, Question, Span
@@ -251,7 +243,7 @@ def tasks_of(count: int, options: DraftOptions) -> list[DraftTask]:
 
 def drafted(
     answered: Sequence[Answered], search: PassageSearch, labels: PromptQueries
-) -> tuple[list[TextToGrade], DraftCounts]:
+) -> tuple[list[worklist.TextToGrade], worklist.DraftCounts]:
     """The drafts of the replies as items to review, and how many replies were left out, and why.
 
     A reply is of no use if it has no question and answer as they were asked for, if the passage does not have the
@@ -272,7 +264,7 @@ def drafted(
             seen.add(_plain(question))
             new.append((planned, question, span))
     ids = {query.id for query in labels.queries}
-    items: list[TextToGrade] = []
+    items: list[worklist.TextToGrade] = []
     firsts = search.first([question for _, question, _ in new])
     for (planned, question, span), first in zip(new, firsts, strict=True):
         passage = planned.passage
@@ -286,13 +278,13 @@ def drafted(
         at = None if span is None else span.start - passage.span.start
         quote = None if span is None or at is None else passage.text[at : span.end - passage.span.start]
         items.append(
-            TextToGrade(
+            worklist.TextToGrade(
                 query=name, question=question, doc=passage.doc, title=passage.title, text=passage.text,
                 start=passage.span.start, end=passage.span.end,
-                draft=Draft(style=planned.task.style, quote=quote, at=at),
+                draft=worklist.Draft(style=planned.task.style, quote=quote, at=at),
             )
         )  # fmt: skip
-    return items, DraftCounts(replies=len(answered), unparsable=len(answered) - len(parsed), **counts)
+    return items, worklist.DraftCounts(replies=len(answered), unparsable=len(answered) - len(parsed), **counts)
 
 
 def _spans(parsed: Sequence[tuple[PlannedDraft, tuple[str, str | None]]], search: PassageSearch) -> list[Span | None]:
@@ -347,7 +339,7 @@ class Drafting:
         options: DraftOptions,
         progress: Progress,
     ) -> None:
-        check_new(file, force=True)
+        worklist.check_new(file, force=True)
         journal = answers_file(file)
         if file.exists() and journal.exists():
             message = (
@@ -379,18 +371,18 @@ class Drafting:
         replies = (self._chat.kept([request]) for request in self._requests)
         return [(planned, reply[0]) for planned, reply in zip(self.planned, replies, strict=True) if reply]
 
-    def write(self, answered: Sequence[Answered]) -> DraftCounts:
+    def write(self, answered: Sequence[Answered]) -> worklist.DraftCounts:
         """Write the drafts of the replies, if there are any; the counts. Raises RunError."""
         config, labels = self._config, self._labels
         items, counts = drafted(answered, self._search, labels)
         if items:
             grades = [label.relevance for query in labels.queries for label in query.relevant_docs]
-            source = DraftSource(model=self._chat.options.model, prompt=self._prompt.hash, counts=counts)
-            worklist = Worklist(
+            source = worklist.DraftSource(model=self._chat.options.model, prompt=self._prompt.hash, counts=counts)
+            drafts = worklist.Worklist(
                 ragtrial_worklist=1, labels=str(self._labels_file), kind="prompt_queries", form=labels_form(config),
                 config=None if config.file is None else str(Path(config.file).absolute()), drawn="drafted",
                 source=source, seed=self._seed, items=items,
                 metric=config.evaluators.primary_metric or _USUAL_METRIC, highest_grade=max([1, *grades]),
             )  # fmt: skip
-            write_worklist(worklist, self._file, force=True)
+            worklist.write_worklist(drafts, self._file, force=True)
         return counts

@@ -21,20 +21,9 @@ from ragtrial.cache.fingerprints import checksum, file_checksum, fingerprint
 from ragtrial.errors import DamagedReportError, Fault, ReportError, RunError, counted, did_you_mean, listed
 from ragtrial.records import Unit
 from ragtrial.registry import installed_version
+from ragtrial.report import schema
 from ragtrial.report.find import find_report
 from ragtrial.report.rows import Row, read_numbered, read_rows, write_rows
-from ragtrial.report.schema import (
-    DatasetPart,
-    FailurePart,
-    MetricPart,
-    Part,
-    QueryPart,
-    ScoredPart,
-    SearchedPart,
-    SettingPart,
-    WarningPart,
-    scored_part,
-)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -81,7 +70,7 @@ _END = b'"\n}\n'
 _LARGEST = 2**31
 
 
-class Report(Part):
+class Report(schema.Part):
     """The outcome of one run of an experiment."""
 
     schema_version: Literal[2]
@@ -93,7 +82,7 @@ class Report(Part):
     config: dict[str, Any]
     """As it was written; variables are not resolved."""
 
-    dataset: DatasetPart
+    dataset: schema.DatasetPart
     unit: Unit = "document"
     """The retrieved unit, which is relevant or not."""
 
@@ -106,24 +95,24 @@ class Report(Part):
     clusters: Literal["document"] | None = None
     """`document` if questions that share relevant documents are one cluster, in addition to those that labels name."""
 
-    search: SearchedPart | None = None
+    search: schema.SearchedPart | None = None
     """Null where all settings were in the config."""
 
     primary_metric: str
-    scored: ScoredPart | None = None
+    scored: schema.ScoredPart | None = None
     """How many queries the primary metric scores, and why not the others; null before the report is written."""
 
     has_rankings: bool = Field(default=True, exclude_if=bool)
     """False for a table of scores per question, which has no hits and no labels; not written otherwise."""
 
-    metrics: dict[str, MetricPart]
+    metrics: dict[str, schema.MetricPart]
     prompt: str | None
     """The prompt template of the labels."""
 
-    queries: list[QueryPart]
-    settings: list[SettingPart]
-    failures: list[FailurePart]
-    warnings: list[WarningPart]
+    queries: list[schema.QueryPart]
+    settings: list[schema.SettingPart]
+    failures: list[schema.FailurePart]
+    warnings: list[schema.WarningPart]
     environment: dict[str, Any]
     files: dict[str, str] = Field(default={})
     """The checksum (XXH3, 128 bits) of each other file of the folder; empty in a report that was edited by hand."""
@@ -261,7 +250,7 @@ class Report(Part):
             for setting in self.ranked_settings()
         ]
 
-    def setting(self, name: str) -> SettingPart:
+    def setting(self, name: str) -> schema.SettingPart:
         """The setting called ``name``. Raises ReportError that lists the settings."""
         for setting in self.settings:
             if setting.name == name:
@@ -271,21 +260,21 @@ class Report(Part):
             f"run {self.run_id} has no setting {name!r}.{did_you_mean(name, names)} It has: {', '.join(names)}."
         )
 
-    def scored_queries(self) -> ScoredPart:
+    def scored_queries(self) -> schema.ScoredPart:
         """The number of queries that the primary metric scores for any setting, and why not the others."""
         columns, rows = [setting.per_query for setting in self.settings], range(len(self.queries))
         known = [any(own.evaluations[self.primary_metric][row] is not None for own in columns) for row in rows]
         failed = [all(own.skipped[row] for own in columns) for row in rows]
-        return scored_part(self.queries, known, failed, have_labels=self.has_rankings)
+        return schema.scored_part(self.queries, known, failed, have_labels=self.has_rankings)
 
     def sign(self, metric: str) -> int:
         """1 if higher values of ``metric`` are better, -1 if lower values are."""
         return -1 if metric in self.metrics and self.metrics[metric].better == "lower" else 1
 
-    def ranked_settings(self) -> list[SettingPart]:
+    def ranked_settings(self) -> list[schema.SettingPart]:
         """The settings by the primary metric, best first; settings without a value last; ties by name."""
 
-        def key(setting: SettingPart) -> tuple[bool, float, str]:
+        def key(setting: schema.SettingPart) -> tuple[bool, float, str]:
             mean = setting.scores[self.primary_metric].mean
             return mean is None, -self.sign(self.primary_metric) * (mean or 0.0), setting.name
 
@@ -430,7 +419,7 @@ def _with_warning(report: Report, folder: Path) -> Report:
         f"{counted(len(missing), 'file')} of {folder} {'is' if len(missing) == 1 else 'are'} missing: "
         f"{listed(missing, 3)}. Parts that need them are left out or are an error; run the experiment again."
     )
-    warning = WarningPart(code="files-missing", message=message, may_change_verdict=True)
+    warning = schema.WarningPart(code="files-missing", message=message, may_change_verdict=True)
     return report.model_copy(update={"warnings": [*report.warnings, warning]})
 
 

@@ -470,15 +470,14 @@ def scored_part(
     missing = [
         (query, failed) for query, known, failed in zip(queries, is_scored, has_failed, strict=True) if not known
     ]
-    if not have_labels:
-        counts = {"scored": len(queries) - len(missing), "questions": len(queries), "missing": len(missing)}
-        return ScoredPart(**counts, unanswerable=0, unlabelled=0, failed=0)
     unanswerable = sum(UNANSWERABLE in query.tags for query, _ in missing)
     failed = sum(failed for query, failed in missing if UNANSWERABLE not in query.tags)
+    others = len(missing) - unanswerable - failed
     return ScoredPart(
         scored=len(queries) - len(missing),
         questions=len(queries),
         unanswerable=unanswerable,
-        unlabelled=len(missing) - unanswerable - failed,
+        unlabelled=others if have_labels else 0,
         failed=failed,
+        missing=0 if have_labels else others,
     )

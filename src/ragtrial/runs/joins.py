@@ -16,30 +16,9 @@ from ragtrial.dataset.faults import Faults, shown
 from ragtrial.errors import LabelsError, RunFileError
 from ragtrial.rankings import Bools, Codes, Counts
 from ragtrial.records import MOST_GRADE
+from ragtrial.runs import lines
 from ragtrial.runs.compiled import compiled_library
 from ragtrial.runs.compiled.library import PADDING, Room, cut_of
-from ragtrial.runs.lines import (
-    BOM,
-    FALLS_BACK,
-    MAY_BE_JUDGED,
-    MAY_REPEAT,
-    NO_RANK,
-    RISES,
-    TIES,
-    Bytes,
-    Hashes,
-    LineFault,
-    LineForm,
-    RunRows,
-    add_line_faults,
-    encoded,
-    first_faults,
-    hasher,
-    padded,
-    places_of,
-    split,
-    split_qrels,
-)  # fmt: skip
 from ragtrial.runs.qrels import Duplicates, Judgments, Order, Qrels, Run, RunHits
 from ragtrial.runs.streams import Source, name_of, open_source
 
@@ -69,10 +48,10 @@ class Judged:
 
     def __init__(self, qrels: Qrels) -> None:
         self.qrels = qrels
-        self.query = {encoded(name): query for query, name in enumerate(qrels.queries)}
+        self.query = {lines.encoded(name): query for query, name in enumerate(qrels.queries)}
         ids = qrels.documents
         self.at, self.length = ids.starts, ids.ends - ids.starts
-        self.hashes = hasher()(ids)
+        self.hashes = lines.hasher()(ids)
         self.bits = _bits_of(self.hashes)
 
 
@@ -86,9 +65,9 @@ class JoinedRows:
     names: Sequence[bytes]
     queries: Counts
     hits: RunHits
-    lines: int
-    faults: Sequence[LineFault]
+    faults: Sequence[lines.LineFault]
     fault_count: int
+    lines: int
 
 
 class Ordered(NamedTuple):
@@ -97,19 +76,19 @@ class Ordered(NamedTuple):
     The ``later`` rows have the document of an ``earlier`` one, as numbers of ``every`` row.
     """
 
-    best: RunRows
-    every: RunRows
+    best: lines.RunRows
+    every: lines.RunRows
     later: Counts
     earlier: Counts
 
 
-def _ordered(rows: RunRows, rules: Rules) -> Ordered:
+def _ordered(rows: lines.RunRows, rules: Rules) -> Ordered:
     every = _in_order(rows, rules)
     later, earlier = _repeated(every)
     return Ordered(every.without(later) if len(later) else every, every, later, earlier)
 
 
-def join(rows: RunRows, judged: Judged, rules: Rules) -> JoinedRows:
+def join(rows: lines.RunRows, judged: Judged, rules: Rules) -> JoinedRows:
     """The ``rows`` of queries, each of which comes once, joined with their judgments.
 
     Raises RunFileError if two documents have the same hash.
@@ -126,26 +105,26 @@ def join(rows: RunRows, judged: Judged, rules: Rules) -> JoinedRows:
         np.append(0, ends), best.place_of(hits), judgments, tie_first, tie_last, np.diff(best.starts),
         *_flags(best, rules), len(rows), len(ordered.later), int((queries < 0).sum()), (), _decoded(first),
     )  # fmt: skip
-    faults_seen = first_faults(faults, rows.faults)
-    return JoinedRows(rows.queries, queries, run_hits, rows.lines, faults_seen, len(faults) + len(rows.faults))
+    faults_seen = lines.first_faults(faults, rows.faults)
+    return JoinedRows(rows.queries, queries, run_hits, faults_seen, len(faults) + len(rows.faults), rows.lines)
 
 
 def _decoded(names: Iterable[bytes]) -> tuple[str, ...]:
     return tuple(name.decode("utf-8", "surrogateescape") for name in names)
 
 
-def _hits(rows: RunRows, queries: Counts, judged: Judged) -> tuple[Counts, Counts]:
+def _hits(rows: lines.RunRows, queries: Counts, judged: Judged) -> tuple[Counts, Counts]:
     """The rows that are judged, and their judgments."""
     starts, known = judged.qrels.judgments.starts, np.flatnonzero(queries >= 0)
     begin, counts = starts[queries[known]], np.diff(starts)[queries[known]]
-    judgments = places_of(begin, counts)
+    judgments = lines.places_of(begin, counts)
     keys = judged.hashes[judgments] + np.repeat(_seeds(known), counts)
     by_key = np.argsort(keys)
     keys = keys[by_key]
     _check_hashes(are_sound=bool((keys[1:] != keys[:-1]).all()))
     if not len(keys):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    near = rows.with_flag(MAY_BE_JUDGED)
+    near = rows.with_flag(lines.MAY_BE_JUDGED)
     wanted = rows.hashes[near] + _seeds(rows.query_of(near))
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     is_hit = keys[at] == wanted
@@ -156,17 +135,17 @@ def _hits(rows: RunRows, queries: Counts, judged: Judged) -> tuple[Counts, Count
     return hits, judgments
 
 
-def _flags(rows: RunRows, rules: Rules) -> tuple[Bools, Bools]:
+def _flags(rows: lines.RunRows, rules: Rules) -> tuple[Bools, Bools]:
     """For each query: two rows have the same score; the ranks contradict the scores."""
     is_tied, is_contradicted = np.zeros((2, len(rows.queries)), dtype=np.bool_)
     if not rules.has_scores:
         return is_tied, is_contradicted
     if rules.order in ("rank", "file"):
         rows = _in_order(rows, Rules("score", "first"))
-    is_tied[rows.query_of(rows.with_flag(TIES))] = True
-    if not rows.any_has(FALLS_BACK):
+    is_tied[rows.query_of(rows.with_flag(lines.TIES))] = True
+    if not rows.any_has(lines.FALLS_BACK):
         return is_tied, is_contradicted
-    ranked = np.flatnonzero(rows.ranks != NO_RANK)
+    ranked = np.flatnonzero(rows.ranks != lines.NO_RANK)
     query, ranks, scores = rows.query_of(ranked), rows.ranks[ranked], rows.scores[ranked]
     order = np.lexsort((ranks, -scores, query))
     query, ranks = query[order], ranks[order]
@@ -174,11 +153,11 @@ def _flags(rows: RunRows, rules: Rules) -> tuple[Bools, Bools]:
     return is_tied, is_contradicted
 
 
-def _ties(rows: RunRows, hits: Counts, rules: Rules) -> tuple[Codes, Codes]:
+def _ties(rows: lines.RunRows, hits: Counts, rules: Rules) -> tuple[Codes, Codes]:
     """The first and the last rank with the score of each hit."""
-    if not rules.has_scores or rules.order in ("rank", "file") or not rows.any_has(TIES):
+    if not rules.has_scores or rules.order in ("rank", "file") or not rows.any_has(lines.TIES):
         return rows.place_of(hits), rows.place_of(hits)
-    tied = rows.with_flag(TIES)
+    tied = rows.with_flag(lines.TIES)
     begins = np.flatnonzero(np.diff(tied, prepend=-1) > 1)
     first, last = tied[begins] - 1, tied[np.append(begins[1:], len(tied)) - 1]
     group = np.searchsorted(first, hits, side="right") - 1
@@ -186,32 +165,32 @@ def _ties(rows: RunRows, hits: Counts, rules: Rules) -> tuple[Codes, Codes]:
     return rows.place_of(np.where(is_tied, first[group], hits)), rows.place_of(np.where(is_tied, last[group], hits))
 
 
-def _pair_faults(ordered: Ordered, rules: Rules) -> Iterable[LineFault]:
+def _pair_faults(ordered: Ordered, rules: Rules) -> Iterable[lines.LineFault]:
     """Documents that a query retrieves twice, and ranks that it gives twice, if neither is allowed."""
     best, rows, later, earlier = ordered
     if rules.duplicates == "error":
         for one, other, query in zip(earlier.tolist(), later.tolist(), rows.query_of(later).tolist(), strict=True):
             first, second = sorted((int(rows.line[one]), int(rows.line[other])))
             message = f"retrieves document {shown(rows.document(one))}"
-            yield LineFault(second, message, first, shown(rows.queries[query]), _ONCE)
+            yield lines.LineFault(second, message, first, shown(rows.queries[query]), _ONCE)
     if rules.unique_ranks:
         order = np.lexsort((best.line, best.ranks, best.query_of_each()))
         queries, ranks, line = best.query_of_each()[order], best.ranks[order], best.line[order]
         for at in np.flatnonzero((queries[1:] == queries[:-1]) & (ranks[1:] == ranks[:-1])).tolist():
             message, query = f"has rank {ranks[at]:g}", shown(best.queries[queries[at]])
-            yield LineFault(int(line[at + 1]), message, int(line[at]), query, "give each document its own.")
+            yield lines.LineFault(int(line[at + 1]), message, int(line[at]), query, "give each document its own.")
 
 
-def _in_order(rows: RunRows, rules: Rules) -> RunRows:
+def _in_order(rows: lines.RunRows, rules: Rules) -> lines.RunRows:
     """The rows of each query best first, equal rows by document or in the order of the file."""
     if rules.order == "file" or (rules.order != "rank" and not rules.has_scores) or not len(rows):
         return rows
-    if rows.any_has(FALLS_BACK if rules.order == "rank" else RISES):
+    if rows.any_has(lines.FALLS_BACK if rules.order == "rank" else lines.RISES):
         values = rows.ranks if rules.order == "rank" else -rows.scores
         rows = rows.of_rows(np.lexsort((values, rows.query_of_each())))
-    if rules.order != "trec" or not rows.any_has(TIES):
+    if rules.order != "trec" or not rows.any_has(lines.TIES):
         return rows
-    later = rows.with_flag(TIES)
+    later = rows.with_flag(lines.TIES)
     tied = np.union1d(later, later - 1).tolist()
     names = {row: rows.document(row) for row in tied}
     rank_by_name = np.zeros(len(rows), dtype=np.int64)
@@ -219,9 +198,9 @@ def _in_order(rows: RunRows, rules: Rules) -> RunRows:
     return rows.of_rows(np.lexsort((rank_by_name, -rows.scores, rows.query_of_each())))
 
 
-def _repeated(rows: RunRows) -> tuple[Counts, Counts]:
+def _repeated(rows: lines.RunRows) -> tuple[Counts, Counts]:
     """The rows whose document an earlier one of the same query has, and the first such rows."""
-    if not rows.any_has(MAY_REPEAT):
+    if not rows.any_has(lines.MAY_REPEAT):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     keys = rows.hashes + _seeds(rows.query_of_each())
     in_order = np.sort(keys)
@@ -245,12 +224,12 @@ def _check_hashes(*, are_sound: bool) -> None:
         )
 
 
-def _seeds(queries: Counts) -> Hashes:
+def _seeds(queries: Counts) -> lines.Hashes:
     """A number for each query; added to the hash of a document it makes a key for both."""
     return queries.astype(np.uint64) * _ODD
 
 
-def _bits_of(hashes: Hashes) -> Bytes:
+def _bits_of(hashes: lines.Hashes) -> lines.Bytes:
     """Bits that are set for the last bits of the ``hashes``, and for few others."""
     count = 1 << max(16, len(hashes).bit_length() + 3)
     bits = np.zeros(count, dtype=np.bool_)
@@ -264,7 +243,7 @@ def _are_same(
     """True if the bytes of all texts are equal."""
     if (length != other_length).any():
         return False
-    return bool((text[places_of(at, length)] == other[places_of(other_at, length)]).all())
+    return bool((text[lines.places_of(at, length)] == other[lines.places_of(other_at, length)]).all())
 
 
 def all_hits(parts: Sequence[JoinedRows], count: int) -> RunHits:
@@ -322,15 +301,16 @@ def match(run: Run, qrels: Qrels, *, order: Order, duplicates: Duplicates) -> Ru
     return replace(all_hits([joined], len(qrels)), note=run.note)
 
 
-def _rows_of(run: Run) -> RunRows:
+def _rows_of(run: Run) -> lines.RunRows:
     """The rows of a run in memory, for queries that have any."""
     filled = np.flatnonzero(np.diff(run.starts))
     ids, rows = run.documents, len(run.documents)
     scores = np.zeros(rows) if run.values is None or run.by_rank else run.values
-    ranks = run.values if run.by_rank and run.values is not None else np.full(rows, NO_RANK)
-    return RunRows(
-        [encoded(run.queries[query]) for query in filled.tolist()], np.append(run.starts[:-1][filled], run.starts[-1]),
-        ids.text, ids.starts, ids.ends - ids.starts, hasher()(ids), np.arange(rows), scores, ranks,
+    ranks = run.values if run.by_rank and run.values is not None else np.full(rows, lines.NO_RANK)
+    return lines.RunRows(
+        [lines.encoded(run.queries[query]) for query in filled.tolist()],
+        np.append(run.starts[:-1][filled], run.starts[-1]),
+        ids.text, ids.starts, ids.ends - ids.starts, lines.hasher()(ids), np.arange(rows), scores, ranks,
         np.zeros(rows, dtype=np.uint8),
     ).unknown().compared()  # fmt: skip
 
@@ -371,7 +351,7 @@ def read_sound_qrels(path: Source) -> Qrels | None:
         return None
     with open_source(path, LabelsError, keeps=True) as stream:
         block = _whole(stream)
-    rows = split_qrels(block.buffer, block.size)
+    rows = lines.split_qrels(block.buffer, block.size)
     if rows is None or not len(rows) or np.abs(rows.ranks).max() > MOST_GRADE:
         return None
     rows = rows.gathered()
@@ -385,7 +365,7 @@ def read_run(
     path: Source,
     qrels: Qrels,
     *,
-    form: LineForm,
+    form: lines.LineForm,
     order: Order,
     duplicates: Duplicates,
     lenient: bool = False,
@@ -413,7 +393,7 @@ def read_run(
     faults, judged = Faults(name_of(path), RunFileError), Judged(qrels)
 
     def joined(block: Block) -> JoinedRows:
-        rows = split(
+        rows = lines.split(
             block.buffer, block.size, form, lenient=lenient, needs_ranks=order == "rank" or not lenient,
             room=block.room, judged_bits=judged.bits,
         )  # fmt: skip
@@ -427,21 +407,21 @@ def read_run(
             stream.seek(0)
             parts = [joined(_whole(stream))]
     before = accumulate((part.lines for part in parts), initial=0)
-    placed = (fault.below(lines) for part, lines in zip(parts, before, strict=False) for fault in part.faults)
-    add_line_faults(faults, first_faults(placed), sum(part.fault_count for part in parts))
+    placed = (fault.below(above) for part, above in zip(parts, before, strict=False) for fault in part.faults)
+    lines.add_line_faults(faults, lines.first_faults(placed), sum(part.fault_count for part in parts))
     faults.raise_any()
     if not sum(part.hits.rows for part in parts):
         raise faults.fail("has no rows; a run has at least one.")
     return all_hits(parts, len(qrels))
 
 
-def load_run_file(path: Source, *, form: LineForm, name: str, lenient: bool = False) -> Run:
+def load_run_file(path: Source, *, form: lines.LineForm, name: str, lenient: bool = False) -> Run:
     """A run file in memory, its rows as they came. Raises RunFileError with the faults of all lines."""
     with open_source(path, RunFileError) as stream:
         block = _whole(stream)
-    rows = split(block.buffer, block.size, form, lenient=lenient, needs_ranks=not lenient).gathered()
+    rows = lines.split(block.buffer, block.size, form, lenient=lenient, needs_ranks=not lenient).gathered()
     faults = Faults(name_of(path), RunFileError)
-    add_line_faults(faults, first_faults(rows.faults), len(rows.faults))
+    lines.add_line_faults(faults, lines.first_faults(rows.faults), len(rows.faults))
     faults.raise_any()
     if not len(rows):
         raise faults.fail("has no rows; a run has at least one.")
@@ -454,14 +434,14 @@ def load_run_file(path: Source, *, form: LineForm, name: str, lenient: bool = Fa
 class Block(NamedTuple):
     """The first ``size`` bytes of ``buffer``, which has room for ``PADDING`` more, and room for its columns."""
 
-    buffer: Bytes
+    buffer: lines.Bytes
     size: int
     room: Room
 
 
 def _whole(stream: IO[bytes]) -> Block:
-    content = stream.read().removeprefix(BOM)
-    return Block(padded(content), len(content), Room())
+    content = stream.read().removeprefix(lines.BOM)
+    return Block(lines.padded(content), len(content), Room())
 
 
 def _in_turn(
@@ -484,7 +464,7 @@ def _blocks(stream: IO[bytes], faults: Faults, buffers: int, size: int) -> Itera
     larger one.
     """
     texts, rooms = [np.empty(size + PADDING, dtype=np.uint8) for _ in range(buffers)], [Room() for _ in range(buffers)]
-    carried = np.frombuffer(stream.read(len(BOM)).removeprefix(BOM), dtype=np.uint8)
+    carried = np.frombuffer(stream.read(len(lines.BOM)).removeprefix(lines.BOM), dtype=np.uint8)
     index = 0
     while True:
         if len(carried) + PADDING >= len(texts[index]):

@@ -161,7 +161,7 @@ def test_ids_of_one_hash_are_an_error_and_never_taken_for_one(rows: list[tuple[i
     run = Run("r", ("q1", "u", "q3", "q" * 70), starts, documents, np.array([float(value) for _, _, value in rows]))
     expected, best = plain_runs.joined(plain_runs.rows_of(run), QRELS, order, has_scores=True), in_order(run, order)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ragtrial.runs.joins.hasher", same_hashes)
+        patch.setattr("ragtrial.runs.lines.hasher", same_hashes)
         with suppress(RunFileError):
             assert list(in_order(run, order).documents) == list(best.documents)
         with suppress(RunFileError):
@@ -169,7 +169,7 @@ def test_ids_of_one_hash_are_an_error_and_never_taken_for_one(rows: list[tuple[i
 
 
 def test_two_documents_of_one_hash_are_named_with_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtrial.runs.joins.hasher", same_hashes)
+    monkeypatch.setattr("ragtrial.runs.lines.hasher", same_hashes)
     run = Run("r", ("q1",), np.array([0, 1]), PackedIds.of(["d7"]), None)
     with pytest.raises(RunFileError, match=r"^two documents have the same hash of 64 bits.*RAGTRIAL_COMPILED=0"):
         match(run, QRELS, order="score", duplicates="first")

@@ -10,22 +10,13 @@ import numpy.typing as npt
 
 from ragtrial.errors import MetricError
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import (
-    LARGEST_POWER,
-    Alias,
-    Formulas,
-    MetricParameter,
-    WeightedSum,
-    gains_of,
-    metric,
-    ratio,
-)
+from ragtrial.evaluation.metrics import base
 from ragtrial.rankings import Counts
 from ragtrial.runs.qrels import Grades
 
 Gain = Literal["linear", "exp"]
 
-_GAIN = {"gain": MetricParameter("linear", choices=("linear", "exp"))}
+_GAIN = {"gain": base.MetricParameter("linear", choices=("linear", "exp"))}
 _GAINS = "the grade (linear), or 2^grade - 1 (exp), or what is given for the grade; below 0 and unjudged: 0"
 
 
@@ -34,20 +25,20 @@ def discount(ranks: npt.NDArray[Any]) -> Scores:
     return np.asarray(1 / np.log2(ranks + 1.0))
 
 
-class GradedMetrics(Formulas):
+class GradedMetrics(base.Formulas):
     """Every method gives one float64 of at least 0 per query, shape (queries,).
 
     The gain of a hit is its grade; grades below 0 and missing judgments gain 0, and the relevance threshold plays no
     part. Where ``k`` is None the whole ranking counts; CutoffError if ``k`` exceeds the depth that was retrieved.
     """
 
-    @metric(
+    @base.metric(
         "graded", "gain", "sum over the first k hits of grade / log2(rank + 1)",
         "Jarvelin & Kekalainen 2002, ACM TOIS 20(4), with the discount log2(rank + 1); Burges et al. 2005 for exp",
         parameters=_GAIN, cut="optional", highest=None, gains=True,
         spans="sum over passages found at the first k positions of grade / log2(position + 1)",
-        aliases=(Alias("dcg_burges", {"gain": "exp"}),),
-        prefers="gain", standard=True, structure=WeightedSum(lambda _metric, ranks: discount(ranks)),
+        aliases=(base.Alias("dcg_burges", {"gain": "exp"}),),
+        prefers="gain", standard=True, structure=base.WeightedSum(lambda _metric, ranks: discount(ranks)),
         gain=_GAINS,
         edges=("no upper bound: a mean over queries leans towards those with many or high grades",),
         elsewhere={"ranx": "dcg@{k}"}, uncut={"trec_eval": "dcg", "ranx": "dcg"},
@@ -65,17 +56,17 @@ class GradedMetrics(Formulas):
         positions = graded.positions(worth > 0)
         return graded.total(worth * discount(positions), graded.within(k, positions))
 
-    @metric(
+    @base.metric(
         "graded", "gain", "dcg@k / dcg@k of all judged documents in the order of their gains",
         "Jarvelin & Kekalainen 2002, ACM TOIS 20(4); trec_eval's ndcg_cut_k; Burges et al. 2005 for exp",
         parameters=_GAIN, cut="optional", gains=True,
         spans="dcg@k / dcg@k of all judged passages, one at each rank, in the order of their gains",
         aliases=(
-            Alias("ndcg_cut", cut="required"), Alias("ndcg_burges", {"gain": "exp"}),
-            Alias("document_ndcg", cut="none"), Alias("documentndcgevaluator", cut="none"),
+            base.Alias("ndcg_cut", cut="required"), base.Alias("ndcg_burges", {"gain": "exp"}),
+            base.Alias("document_ndcg", cut="none"), base.Alias("documentndcgevaluator", cut="none"),
         ),
         prefers="gain", standard=True, columns={"document": 1, "span": 1},
-        structure=WeightedSum(lambda _metric, ranks: discount(ranks), normalised=True),
+        structure=base.WeightedSum(lambda _metric, ranks: discount(ranks), normalised=True),
         gain=_GAINS,
         denominator="the DCG, cut at k, of the best order of all judged documents, retrieved or not",
         edges=(
@@ -104,13 +95,13 @@ class GradedMetrics(Formulas):
         Exactly 1 for an ideal order. Source: Jarvelin & Kekalainen 2002, section 3.
         """
         # Far down, two discounts differ by less than the sums are rounded.
-        return np.minimum(ratio(self.dcg(k, gain, gains), self._ideal(k, gain, gains)), 1.0)
+        return np.minimum(base.ratio(self.dcg(k, gain, gains), self._ideal(k, gain, gains)), 1.0)
 
-    @metric(
+    @base.metric(
         "graded", "gain",
         "sum over the first k hits of (probability to be content with the hit and none above) / rank",
         "Chapelle, Metzler, Zhang & Grinspan 2009, Expected Reciprocal Rank for Graded Relevance, CIKM",
-        parameters={"max": MetricParameter(4, low=1, high=100, whole=True, always=True)}, cut="optional",
+        parameters={"max": base.MetricParameter(4, low=1, high=100, whole=True, always=True)}, cut="optional",
         prefers="gain", alternatives=False,
         gain="the probability (2^grade - 1) / 2^max that a hit contents the reader; below 0 and unjudged: 0",
         edges=(
@@ -137,7 +128,7 @@ class GradedMetrics(Formulas):
         reached[seen] = products_above(1 - contents[seen], graded.count(seen))
         return np.minimum(graded.total(contents * reached / graded.ranks, seen), 1.0)
 
-    @metric(
+    @base.metric(
         "graded", "gain", "judged hits in the first k / min(k, hits)",
         "Lu, Moffat & Culpepper 2016, Information Retrieval Journal 19(4)", cut="optional", condensable=False,
         aliases=("labelled",), spans="chunks among the first k that overlap a judged passage / min(k, chunks)",
@@ -153,11 +144,11 @@ class GradedMetrics(Formulas):
         Fewer than ``k`` hits divide by their number. A low share says that the graded scores rest on guesses.
         """
         graded = self._graded
-        return ratio(graded.judged_units(k), graded.retrieved(k))
+        return base.ratio(graded.judged_units(k), graded.retrieved(k))
 
-    @metric(
+    @base.metric(
         "graded", "gain", "hits among the first k that nobody judged / k",
-        "trec_eval 10, unj_k", aliases=(Alias("unj", cut="required"),), condensable=False,
+        "trec_eval 10, unj_k", aliases=(base.Alias("unj", cut="required"),), condensable=False,
         better="lower", prefers="unjudged", ideal="judged",
         gain="1 for a hit without a judgment, else 0",
         denominator="k, even where fewer were retrieved",
@@ -174,13 +165,13 @@ class GradedMetrics(Formulas):
         """
         graded = self._graded
         known = graded.count(graded.is_judged & graded.within(k))
-        return ratio(graded.retrieved(k) - known, np.float64(k))
+        return base.ratio(graded.retrieved(k) - known, np.float64(k))
 
     def _worth(self, grades: Grades, gain: Gain, gains: Mapping[int, float] | None) -> Scores:
         highest = int(self._graded.judgments.best.max(initial=0))
-        if gain == "exp" and highest > LARGEST_POWER:
+        if gain == "exp" and highest > base.LARGEST_POWER:
             raise MetricError(f"gain=exp: a document has grade {highest}, and 2^{highest} is beyond all numbers.")
-        return gains_of(grades, gains or {}, exponential=gain == "exp")
+        return base.gains_of(grades, gains or {}, exponential=gain == "exp")
 
     def _ideal(self, k: int | None, gain: Gain, gains: Mapping[int, float] | None) -> Scores:
         judgments, groups = self._groups.judgments, self._graded.judgments.groups

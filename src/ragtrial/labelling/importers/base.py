@@ -155,7 +155,7 @@ def _by_specificity() -> list[Importer]:
 
 
 def _unknown_form(content: Content) -> Fault:
-    if content.is_csv:
+    if content.form == "CSV":
         needed = "it needs question and answer, or question alone"
         return Fault(content.file, 1, 0, f"is {content.seen()}; {needed}. Rename them in the first line.")
     tried = "; ".join(f"{importer.name} ({importer.recognised_by})" for importer in _by_specificity())

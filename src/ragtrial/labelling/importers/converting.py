@@ -10,19 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from ragtrial.dataset import locating
 from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.library import Library
-from ragtrial.dataset.locating import (
-    LOST,
-    DocumentNames,
-    MatchKind,
-    PassageMatch,
-    PassageQuery,
-    Place,
-    locate_all,
-    nearest,
-    places_in,
-)
 from ragtrial.dataset.texts import normalised, short, text_hash
 from ragtrial.errors import Fault, LabelsError, did_you_mean
 from ragtrial.labelling.importers.base import ImportedAnswer, ImportedQuestion, ReadLabels
@@ -68,12 +58,12 @@ class PlacedLabel:
     sought: str = ""
     named: int | None = None
     document: int | None = None
-    located: PassageMatch = LOST
+    located: locating.PassageMatch = locating.LOST
     notes: list[str] = field(default_factory=list)
     hows: list[How] = field(default_factory=list)
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[locating.Place, ...]:
         return self.located.places
 
     @property
@@ -100,7 +90,7 @@ def place(questions: Iterable[ImportedQuestion], library: Library, *, fuzzy: flo
     An answer is searched in the document that its file names, then in all documents, then without its first line in
     documents that have this line as title, and then by likeness if ``fuzzy`` is given.
     """
-    names = DocumentNames(library)
+    names = locating.DocumentNames(library)
     answers = ((question.id, answer) for question in questions for answer in question.answers)
     placed = [_begun(query, answer, names, library) for query, answer in answers]
     sought = [label for label in placed if label.sought]
@@ -124,7 +114,7 @@ def place(questions: Iterable[ImportedQuestion], library: Library, *, fuzzy: flo
     return placed
 
 
-def _begun(query: str, answer: ImportedAnswer, names: DocumentNames, library: Library) -> PlacedLabel:
+def _begun(query: str, answer: ImportedAnswer, names: locating.DocumentNames, library: Library) -> PlacedLabel:
     """An answer whose text is still to be looked up, or which names a document instead of a text."""
     if answer.passage:
         named = names.position(answer.doc) if answer.doc else None
@@ -139,11 +129,11 @@ def _begun(query: str, answer: ImportedAnswer, names: DocumentNames, library: Li
         return PlacedLabel(query, answer, notes=[f"{name} was changed since this label was made"])
     if not 0 <= answer.start < answer.end <= len(text):
         return PlacedLabel(query, answer, notes=[f"{name} has {len(text):,} characters"])
-    there = (Place(document, Span(answer.start, answer.end)),)
-    return PlacedLabel(query, answer, located=PassageMatch("exact", there))
+    there = (locating.Place(document, Span(answer.start, answer.end)),)
+    return PlacedLabel(query, answer, located=locating.PassageMatch("exact", there))
 
 
-def _apart(placed: Sequence[PlacedLabel], names: DocumentNames, library: Library) -> list[PlacedLabel]:
+def _apart(placed: Sequence[PlacedLabel], names: locating.DocumentNames, library: Library) -> list[PlacedLabel]:
     """The labels; one that is lost is replaced by its parts if it consists of several passages or names of documents.
 
     They are on lines of a cell, or between semicolons or bars; names also between commas.
@@ -174,7 +164,9 @@ def _look(
 ) -> None:
     """Locate the lost answers, each in one document or in all."""
     lost = [label for label in sought if not label.places]
-    matches = locate_all([PassageQuery(label.sought, among(label)) for label in lost], library, fuzzy=fuzzy)
+    matches = locating.locate_all(
+        [locating.PassageQuery(label.sought, among(label)) for label in lost], library, fuzzy=fuzzy
+    )
     for label, match in zip(lost, matches, strict=True):
         label.located = match
 
@@ -184,14 +176,14 @@ def _look_without_title(sought: Iterable[PlacedLabel], library: Library) -> None
     for position, title in enumerate(library.titles):
         if title.strip():
             titled.setdefault(" ".join(title.split()), []).append(position)
-    tried: list[tuple[PlacedLabel, PassageQuery]] = []
+    tried: list[tuple[PlacedLabel, locating.PassageQuery]] = []
     for label in sought:
         line, _, rest = label.sought.strip().partition("\n")
         if not label.places and rest.strip():
             documents = titled.get(" ".join(line.lstrip("#").split()), ())
-            tried += ((label, PassageQuery(rest.strip(), document)) for document in documents
+            tried += ((label, locating.PassageQuery(rest.strip(), document)) for document in documents
                       if label.named in (None, document))  # fmt: skip
-    for (label, query), match in zip(tried, locate_all([query for _, query in tried], library), strict=True):
+    for (label, query), match in zip(tried, locating.locate_all([query for _, query in tried], library), strict=True):
         if match.places and not label.places:
             label.sought, label.located = query.text, match
             label.hows.append("title")
@@ -217,10 +209,10 @@ def _narrow(label: PlacedLabel, library: Library) -> None:
         label.hows.append("several")
 
 
-def _meant(label: PlacedLabel, start: int) -> list[Place]:
+def _meant(label: PlacedLabel, start: int) -> list[locating.Place]:
     """The place in each document that is nearest to the character in the file."""
     start += len(label.answer.passage) - len(label.answer.passage.lstrip())
-    nearest_in: dict[int, Place] = {}
+    nearest_in: dict[int, locating.Place] = {}
     for meant in sorted(label.places, key=lambda place: abs(place.span.start - start)):
         nearest_in.setdefault(meant.document, meant)
     in_order = sorted(nearest_in.values())
@@ -230,7 +222,7 @@ def _meant(label: PlacedLabel, start: int) -> list[Place]:
     return at_start or in_order
 
 
-def _widened(meant: Place, passage: str, library: Library) -> Place:
+def _widened(meant: locating.Place, passage: str, library: Library) -> locating.Place:
     """The place with the white space that ``passage`` has at its ends, if the document has it there, too."""
     start = meant.span.start - len(passage) + len(passage.lstrip())
     end = meant.span.end + len(passage) - len(passage.rstrip())
@@ -243,17 +235,17 @@ def _look_inside(label: PlacedLabel, library: Library) -> None:
     answer = label.answer
     passage, start = normalised(answer.passage).strip(), max(answer.start or 0, 0)
     to_end = len(normalised(answer.context[start:]).rstrip())  # the title may be missing in front
-    inside: list[Place] = []
-    kinds: list[MatchKind] = []
+    inside: list[locating.Place] = []
+    kinds: list[locating.MatchKind] = []
     for around in label.places:
         first, last = around.span.start, around.span.end
-        kind, spans = places_in(passage, library.text(around.document)[first:last])
+        kind, spans = locating.places_in(passage, library.text(around.document)[first:last])
         if spans:
             nearest_span = min(spans, key=lambda span: abs(last - first - to_end - span.start))
-            inside.append(Place(around.document, Span(first + nearest_span.start, first + nearest_span.end)))
+            inside.append(locating.Place(around.document, Span(first + nearest_span.start, first + nearest_span.end)))
             kinds.append(kind)
     if not inside:
-        label.located = LOST
+        label.located = locating.LOST
         label.notes.append(CONTEXT_ALONE)
         return
     kind = max(kinds, key=list(HOWS).index) if label.located.how == "exact" else label.located.how
@@ -406,7 +398,7 @@ def _guesses(lost: Sequence[PlacedLabel], library: Library) -> list[str]:
     """For each label a sentence with the nearest text, or the nearest id; empty if nothing is similar."""
     answers = [label.answer for label in lost]
     texts = [answer.context or answer.passage or answer.doc * answer.may_be_passage for answer in answers]
-    near = nearest([PassageQuery(normalised(text)) for text in texts], library)
+    near = locating.nearest([locating.PassageQuery(normalised(text)) for text in texts], library)
     for number, label in enumerate(lost):
         if CONTEXT_ALONE in label.notes:
             near[number] = ""

@@ -99,12 +99,17 @@ class Row(Foreign):
     answerable: Any = ""
     unanswerable: Any = ""
 
+    @classmethod
+    def as_row(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The object of a tool with the keys of a row."""
+        return value
+
     @model_validator(mode="before")
     @classmethod
     def _in_small_letters(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        row = {key_of(key): item for key, item in value.items()}
+        row = {key_of(key): item for key, item in cls.as_row(value).items()}
         for name in _DOCUMENTS:
             if isinstance(docs := cell_value(row.get(name)), list) and all(isinstance(doc, str | int) for doc in docs):
                 row["retrieval_gt"] = [[doc] for doc in docs]
@@ -159,7 +164,7 @@ def _texts(content: Content, where: FieldPath, row: Row) -> dict[str, list[str]]
     for name, cell in row.columns.items():
         if name not in (*_PASSAGES, *_IN_OTHER_WORDS) and not _NUMBERED.fullmatch(name):
             continue
-        value = cell_value(cell) if content.is_csv else cell
+        value = cell_value(cell) if content.form == "CSV" else cell
         if isinstance(value, int | float) and name not in _VERBATIM:
             value = str(value)
         value = value.get("text") if isinstance(value, Mapping) and name == "answers" else value  # as SQuAD has them
@@ -272,11 +277,10 @@ _OF_GOLDENS = {"context", "expected_output", "retrieval_context", "actual_output
 
 
 class _Golden(Row):
-    @model_validator(mode="before")
     @classmethod
-    def _with_contexts(cls, value: Any) -> Any:
+    def as_row(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
         """In CSV and JSON lines all contexts of a golden are one text, with bars between them."""
-        context = value.get("context") if isinstance(value, Mapping) else None
+        context = value.get("context")
         return {**value, "context": context.split("|")} if isinstance(context, str) else value
 
 
@@ -321,12 +325,9 @@ def _asked(value: object) -> object:
 
 
 class _Item(Row):
-    @model_validator(mode="before")
     @classmethod
-    def _as_one_row(cls, value: Any) -> Any:
+    def as_row(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
         """The item with what is in its input, expected output and metadata, whose keys are the user's own."""
-        if not isinstance(value, Mapping):
-            return value
         item = {key_of(key): _unquoted(part) for key, part in value.items()}
         asked = item.pop("input", None) or item.pop("inputs", None)
         known = item.pop("expectedoutput", None) or item.pop("outputs", None)
@@ -362,24 +363,15 @@ def read_langsmith(content: Content) -> list[ImportedQuestion]:
 
 
 class _Memory(Row):
-    @model_validator(mode="before")
     @classmethod
-    def _as_row(cls, value: Any) -> Any:
+    def as_row(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
         """The sessions with the evidence are all needed; a question whose id ends so has no answer in any session."""
-        if not isinstance(value, Mapping):
-            return value
-        is_unanswerable = str(value.get("question_id")).endswith("_abs")
-        kind = value.get("question_type")
-        known = {"question_type", "haystack_session_ids", "haystack_sessions"}
+        sessions, kind = value.get("answer_session_ids"), value.get("question_type")
+        known = {"question_type", "haystack_session_ids", "haystack_sessions", "answer_session_ids"}
         row = {key: part for key, part in value.items() if key not in known}
-        sessions = row.pop("answer_session_ids", None)
-        groups = [[session] for session in sessions] if isinstance(sessions, list) else sessions
-        return {
-            **row,
-            "retrieval_gt": groups,
-            "tags": [kind] if kind else [],
-            "unanswerable": "yes" if is_unanswerable else "",
-        }
+        row["retrieval_gt"] = [[session] for session in sessions] if isinstance(sessions, list) else sessions
+        row["tags"] = [kind] if kind else []
+        return {**row, "unanswerable": "yes" if str(value.get("question_id")).endswith("_abs") else ""}
 
 
 @base.importer("longmemeval", "rows with `answer_session_ids`", lambda content: "answer_session_ids" in content.keys)

@@ -255,9 +255,6 @@ def _trec_rows(source: Source, faults: Faults) -> Rows:
     return Rows([row[1] for row in rows], [row[2] for row in rows], [row[3] for row in rows], "grade")
 
 
-_META = "mteb_model_meta"
-
-
 def prediction_runs(source: Source, name: str | None, faults: Faults) -> list[Run]:
     """The runs in a file of MTEB's predictions, ``{subset: {split: {query: {document: score}}}}``, in their order.
 

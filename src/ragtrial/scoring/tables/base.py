@@ -90,7 +90,7 @@ class ScoreForm:
 
     name: str
     recognised_by: str
-    can_read: Callable[[Content], bool]
+    can_read: Callable[[Content], object]
     read: Reader
     directions: Mapping[str, Direction]
     is_general: bool = False
@@ -101,7 +101,7 @@ SCORE_FORMS: Registry[ScoreForm] = Registry("form of scores", "ragtrial.scoring.
 
 
 def score_form(
-    name: str, recognised_by: str, can_read: Callable[[Content], bool], *, lower: str = "", higher: str = "",
+    name: str, recognised_by: str, can_read: Callable[[Content], object], *, lower: str = "", higher: str = "",
     is_general: bool = False,
 ) -> Callable[[Reader], Reader]:  # fmt: skip
     """A decorator that registers the reader of a form.

@@ -114,11 +114,6 @@ def _rows(content: Content) -> list[tuple[FieldPath, Mapping[str, Any]]]:
     return rows
 
 
-def _columns(rows: Sequence[tuple[FieldPath, Mapping[str, Any]]]) -> dict[str, None]:
-    """The columns of all rows, in their order."""
-    return dict.fromkeys(str(key) for _, row in rows for key in row)
-
-
 def _score_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """The columns that hold scores: most of their cells are numbers, or pass and fail."""
     columns = dict.fromkeys(str(key) for row in rows for key in row)

@@ -10,7 +10,6 @@ from itertools import chain
 import numpy as np
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.dataset.texts import normalised
 from ragtrial.errors import Fault, ReportError, counted, did_you_mean, listed
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.evaluation.grading import Scores
@@ -19,6 +18,7 @@ from ragtrial.pipeline.scored_setting import means
 from ragtrial.records import Direction, ReportWarning
 from ragtrial.report import schema
 from ragtrial.report.model import SCHEMA_VERSION, Report, environment
+from ragtrial.runs.formats.own_files import words
 from ragtrial.scoring.tables.base import NO_VALUE, Key, Score, ScoreTable, direction_in
 
 _LOWER_SOUNDS = re.compile(
@@ -54,8 +54,8 @@ def with_ids_of(report: Report, others: Sequence[Report]) -> Report:
     """
     if report.has_rankings or report.config["scores"]["paired_by"] != "text":
         return report
-    ids = {_one_line(query.text): query.id for other in others if other is not report for query in other.queries}
-    queries = [query.model_copy(update={"id": ids.get(_one_line(query.text), query.id)}) for query in report.queries]
+    ids = {words(query.text): query.id for other in others if other is not report for query in other.queries}
+    queries = [query.model_copy(update={"id": ids.get(words(query.text), query.id)}) for query in report.queries]
     return report.model_copy(update={"queries": queries})
 
 
@@ -211,12 +211,8 @@ def _id(score: Score, key: Key) -> str:
         return score.id
     if key == "row":
         return f"row {score.row}"
-    text = _one_line(score.text)
+    text = words(score.text)
     return text if len(text) <= _LONGEST_ID else f"{text[: _LONGEST_ID - 9]}… {fingerprint(text)[:6]}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(normalised(text).split())
 
 
 def _queries(tables: Sequence[ScoreTable], key: Key) -> list[schema.QueryPart]:
@@ -228,7 +224,7 @@ def _queries(tables: Sequence[ScoreTable], key: Key) -> list[schema.QueryPart]:
             first = queries.setdefault(_id(score, key), score)
             for name in ("text", "cluster", "fingerprint"):
                 one, other = getattr(first, name), getattr(score, name)
-                if one and other and _one_line(one) != _one_line(other):
+                if one and other and words(one) != words(other):
                     message = f"question {_id(score, key)!r} has the {name} {other!r}, and another one before: {one!r}."
                     why = " Its labels or its text changed in between." if name == "fingerprint" else ""
                     faults.append(Fault(table.file, message=message + why))

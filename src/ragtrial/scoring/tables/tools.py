@@ -36,20 +36,16 @@ def read_ragas(source: Source) -> Iterator[Score]:
 # deepeval 4.3, deepeval/metrics: bias, toxicity and hallucination pass at or below their threshold
 
 
-def _is_deepeval(content: Content) -> bool:
-    return bool(_objects(_test_run(content).get("testCases")))
-
-
-def _test_run(content: Content) -> Mapping[str, Any]:
+def _test_cases(content: Content) -> list[Mapping[str, Any]]:
     run = content.value if isinstance(content.value, Mapping) else {}
     inner = run.get("testRunData", run)
-    return inner if isinstance(inner, Mapping) else {}
+    return _objects(inner.get("testCases")) if isinstance(inner, Mapping) else []
 
 
-@score_form("deepeval", "an object with `testCases`", _is_deepeval, lower="bias, toxicity, hallucination, pii leakage")
+@score_form("deepeval", "an object with `testCases`", _test_cases, lower="bias, toxicity, hallucination, pii leakage")
 def read_deepeval(source: Source) -> Iterator[Score]:
     """The metrics of each test case. A metric's direction follows from which side of its threshold is a success."""
-    for row, case in enumerate(_objects(_test_run(source.content).get("testCases"))):
+    for row, case in enumerate(_test_cases(source.content)):
         for metric in _objects(case.get("metricsData")):
             value, threshold, passed = metric.get("score"), metric.get("threshold"), metric.get("success")
             better: Direction | None = None
