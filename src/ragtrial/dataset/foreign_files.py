@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -25,6 +25,7 @@ from ragtrial.dataset.qrels_text import SEPARATOR_LINE
 from ragtrial.dataset.texts import decoded, is_spreadsheet, is_western, read_bytes, spreadsheet_fault
 from ragtrial.errors import Fault, InputError, listed
 from ragtrial.options import FieldPath, dotted, shown, validate
+from ragtrial.registry import Registry
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -36,6 +37,40 @@ _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e", "\u1367")
 """The marks that end a question in Latin, Chinese and Japanese, Arabic, Greek, Armenian and Ethiopic."""
 _NO_DELIMITER = "\x1f"
 _LONGEST_CELL = 2**31 - 1
+
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class FileForm(Generic[R]):
+    """The reader of one form of files. ``recognised_by`` describes for messages which files ``can_read`` accepts.
+
+    A form that ``is_general`` is tried after all others, since files of other tools may have its columns.
+    """
+
+    name: str
+    recognised_by: str
+    can_read: Callable[[Content], object]
+    read: R
+    is_general: bool = False
+
+
+F = TypeVar("F", bound=FileForm[Any])
+
+
+def recognised(forms: Registry[F], content: Content) -> F | None:
+    """The first of the forms that can read the content; None if there is none."""
+    return next((form for form in _by_specificity(forms) if form.can_read(content)), None)
+
+
+def tried(forms: Registry[F]) -> str:
+    """The names and marks of all forms, for a message."""
+    return "; ".join(f"{form.name} ({form.recognised_by})" for form in _by_specificity(forms))
+
+
+def _by_specificity(forms: Registry[F]) -> list[F]:
+    return sorted((form for _, form in forms.members()), key=lambda form: form.is_general)
 
 
 def key_of(name: object) -> str:

@@ -13,18 +13,8 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 from pydantic import Field
 
+from ragtrial.engines import collection
 from ragtrial.engines.base import STORES, IndexUse, Space, Vectors, failing_as, one_line
-from ragtrial.engines.collection import (
-    COLLECTIONS,
-    PAGE,
-    Collection,
-    Fact,
-    FolderCollectionOptions,
-    Found,
-    Item,
-    Stamp,
-    stamp_of,
-)
 from ragtrial.engines.filters import ALL, Conditions
 from ragtrial.engines.servers import Engine, Server, ServerStore
 from ragtrial.errors import InputError, StoreError, StoreServerError
@@ -270,8 +260,8 @@ def folder_client(folder: Path, **place: str) -> Client:
         raise
 
 
-@COLLECTIONS.register("chroma")
-class ChromaCollectionOptions(ChromaServerOptions, FolderCollectionOptions):
+@collection.COLLECTIONS.register("chroma")
+class ChromaCollectionOptions(ChromaServerOptions, collection.FolderCollectionOptions):
     """A Chroma collection: in a folder (`path`), or on a server (`url`)."""
 
     engine = "Chroma"
@@ -287,7 +277,7 @@ class ChromaCollectionOptions(ChromaServerOptions, FolderCollectionOptions):
     kind: Literal["chroma"] = "chroma"
     """A Chroma collection, in a folder or on a server."""
 
-    def files(self) -> Stamp | None:
+    def files(self) -> collection.Stamp | None:
         if self.path is None:
             return None
         folder = Path(self.path)
@@ -295,7 +285,8 @@ class ChromaCollectionOptions(ChromaServerOptions, FolderCollectionOptions):
             near = sorted(path.parent for path in folder.glob(f"*/{_DATABASE}"))
             hint = f" There is one in {near[0]}." if near else ""
             raise InputError(f"{folder} is not a folder of Chroma: there is no {_DATABASE} in it.{hint}")
-        return stamp_of(folder, chain.from_iterable(map(folder.glob, (f"{_DATABASE}*", "*/*.bin", "*/*.pickle"))))
+        patterns = (f"{_DATABASE}*", "*/*.bin", "*/*.pickle")
+        return collection.stamp_of(folder, chain.from_iterable(map(folder.glob, patterns)))
 
     def connect(self, stack: ExitStack) -> ChromaCollection:
         """The collection in a copy of a folder: Chroma 1.5.9 writes to chroma.sqlite3 whenever a folder is opened.
@@ -316,9 +307,9 @@ class ChromaCollectionOptions(ChromaServerOptions, FolderCollectionOptions):
             try:
                 return ChromaCollection(self, client.get_collection(self.name, embedding_function=None))
             except (NotFoundError, ValueError) as error:
-                raise self.missing([collection.name for collection in client.list_collections()]) from error
+                raise self.missing([existing.name for existing in client.list_collections()]) from error
 
-    def warnings(self, setting: str, facts: Mapping[str, Fact]) -> Iterator[ReportWarning]:
+    def warnings(self, setting: str, facts: Mapping[str, collection.Fact]) -> Iterator[ReportWarning]:
         if facts.get("keeps_graph") is False:
             yield ReportWarning(
                 "graph-not-kept",
@@ -328,7 +319,7 @@ class ChromaCollectionOptions(ChromaServerOptions, FolderCollectionOptions):
             )
 
 
-class ChromaCollection(Collection):
+class ChromaCollection(collection.Collection):
     """A collection, open for reading."""
 
     def __init__(self, options: ChromaCollectionOptions, handle: ChromaHandle) -> None:
@@ -349,14 +340,14 @@ class ChromaCollection(Collection):
     def failing(self) -> AbstractContextManager[None]:
         return failing_as(lambda error: StoreError(f"{self} cannot be read: {one_line(error)}"), is_chroma_error)
 
-    def read(self, conditions: Conditions) -> Iterator[list[Item]]:
-        for offset in range(0, self.count, PAGE):
-            found = self._get(conditions, ["metadatas", "documents"], limit=PAGE, offset=offset)
+    def read(self, conditions: Conditions) -> Iterator[list[collection.Item]]:
+        for offset in range(0, self.count, collection.PAGE):
+            found = self._get(conditions, ["metadatas", "documents"], limit=collection.PAGE, offset=offset)
             if not found["ids"]:
                 return
             yield _items(found["ids"], found["metadatas"], found["documents"])
 
-    def fetch(self, ids: Sequence[str]) -> tuple[list[Item], Any]:
+    def fetch(self, ids: Sequence[str]) -> tuple[list[collection.Item], Any]:
         found = self._get(ALL, ["metadatas", "documents", "embeddings"], ids=list(ids))
         return _items(found["ids"], found["metadatas"], found["documents"]), found["embeddings"]
 
@@ -370,22 +361,24 @@ class ChromaCollection(Collection):
             return None
         return " ".join(str(error.__cause__).removesuffix(" in query.").split())
 
-    def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[Found]:
+    def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[collection.Found]:
         where: Any = {"where": conditions.where, "where_document": conditions.where_document}
         hits: Any = self.handle.query(
             query_embeddings=queries, n_results=depth, include=["distances", "metadatas", "documents"], **where
         )
         rows = zip(hits["ids"], hits["metadatas"], hits["documents"], hits["distances"], strict=True)
         for ids, metadatas, texts, distances in rows:
-            yield Found(_items(ids, metadatas, texts), score_of(np.asarray(distances, np.float32), self.space))
+            scores = score_of(np.asarray(distances, np.float32), self.space)
+            yield collection.Found(_items(ids, metadatas, texts), scores)
 
     def _get(self, conditions: Conditions, include: Any, **asked: Any) -> Any:
         where: Any = {"where": conditions.where, "where_document": conditions.where_document}
         return self.handle.get(include=include, **where, **asked)
 
 
-def _items(ids: Sequence[str], metadatas: Any, texts: Any) -> list[Item]:
-    return [Item(name, metadata or {}, text) for name, metadata, text in zip(ids, metadatas, texts, strict=True)]
+def _items(ids: Sequence[str], metadatas: Any, texts: Any) -> list[collection.Item]:
+    rows = zip(ids, metadatas, texts, strict=True)
+    return [collection.Item(name, metadata or {}, text) for name, metadata, text in rows]
 
 
 def model_of(function: Any) -> str:

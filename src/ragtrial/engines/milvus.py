@@ -108,6 +108,18 @@ def _client_class() -> Any:
     return MilvusClient
 
 
+def searched(
+    client: MilvusClient, name: str, queries: Floats, space: Space, parameters: Mapping[str, Any], **asked: Any
+) -> Iterator[tuple[Any, Floats]]:
+    """The hits of each query, which have all that was written before, and their scores: larger is nearer."""
+    rows: Any = client.search(
+        name, data=list(queries), search_params={"params": parameters}, consistency_level="Strong", **asked
+    )
+    for hits in rows:
+        scores = np.asarray(hits.distances, dtype=np.float32)
+        yield hits, -scores if space == "l2" else scores
+
+
 MOST_HITS = 16_384
 """The most hits that a server returns."""
 
@@ -280,18 +292,9 @@ class MilvusEngine(Engine):
         parameters = dict(self.store.other_index().search)
         if isinstance(self.store.index, MilvusGraph):
             parameters["ef"] = self.store.width(depth)
-        rows: Any = self.client.search(
-            name,
-            data=list(queries),
-            limit=depth,
-            output_fields=[_ID],
-            search_params={"params": parameters},
-            consistency_level="Strong",
-            timeout=self.store.timeout,
-        )
-        for hits in rows:
-            scores = np.asarray(hits.distances, dtype=np.float32)
-            yield hits.ids, -scores if self.store.space == "l2" else scores
+        asked = {"limit": depth, "output_fields": [_ID], "timeout": self.store.timeout}
+        for hits, scores in searched(self.client, name, queries, self.store.space, parameters, **asked):
+            yield hits.ids, scores
 
     def use(self, name: str, vectors: Vectors) -> IndexUse:
         count = len(vectors)

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field, JsonValue
 
 from ragtrial.engines import collection, milvus
@@ -163,22 +162,12 @@ class MilvusCollection(collection.Collection):
     def search(self, queries: Floats, depth: int, conditions: Conditions) -> Iterator[collection.Found]:
         ef = self.options.ef
         parameters = self.options.search if ef is None else {**self.options.search, "ef": max(ef, depth)}
-        rows: Any = self._client.search(
-            self.options.name,
-            list(queries),
-            anns_field=self.options.vector,
-            limit=depth,
-            filter=self._expression(conditions),
-            output_fields=self._wanted,
-            search_params={"params": parameters},
-            consistency_level="Strong",
-            timeout=self.options.seconds,
-        )
-        for hits in rows:
-            scores = np.asarray(hits.distances, dtype=np.float32)
-            yield collection.Found(
-                [self._item(hit["entity"]) for hit in hits], -scores if self.space == "l2" else scores
-            )
+        asked = {
+            "anns_field": self.options.vector, "limit": depth, "filter": self._expression(conditions),
+            "output_fields": self._wanted, "timeout": self.options.seconds,
+        }  # fmt: skip
+        for hits, scores in milvus.searched(self._client, self.options.name, queries, self.space, parameters, **asked):
+            yield collection.Found([self._item(hit["entity"]) for hit in hits], scores)
 
     def rejection(self, error: StoreError) -> str | None:
         cause = error.__cause__

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from ragtrial.dataset.foreign_files import Content, cell_value, read_content
+from ragtrial.dataset.foreign_files import Content, FileForm, cell_value, read_content, recognised, tried
 from ragtrial.dataset.json_places import id_of
 from ragtrial.dataset.labels import Filled
 from ragtrial.dataset.qrels_text import whole_number
@@ -83,20 +83,7 @@ class ImportedQuestion:
 Reader = Callable[[Content], list[ImportedQuestion]]
 
 
-@dataclass(frozen=True)
-class Importer:
-    """The reader of one format. ``recognised_by`` describes for messages which files ``can_read`` accepts.
-
-    An importer that ``is_general`` is tried after all others, since files of other tools may have its columns.
-    """
-
-    name: str
-    recognised_by: str
-    can_read: Callable[[Content], bool]
-    read: Reader
-    is_general: bool = False
-
-
+Importer = FileForm[Reader]
 IMPORTERS: Registry[Importer] = Registry("form of labels", "ragtrial.labelling.importers")
 """The importers by the name of their format, in the modules of this folder."""
 
@@ -131,12 +118,12 @@ def read_labels(path: Path, form: str | None = None, empty: Empty = "unlabelled"
     question at all.
     """
     content = read_content(path, LabelsError)
-    importer = IMPORTERS[form] if form is not None else _recognised(content)
-    if importer is None and (within := content.within) and (importer := _recognised(within)):
+    importer = IMPORTERS[form] if form is not None else recognised(IMPORTERS, content)
+    if importer is None and (within := content.within) and (importer := recognised(IMPORTERS, within)):
         content = within
     if importer is None and isinstance(content.value, Mapping) and "\n" not in content.text.strip():
         one_row = Content(content.file, [content.value], LabelsError, lines=[1])  # JSON lines, with one line
-        importer = _recognised(one_row)
+        importer = recognised(IMPORTERS, one_row)
         content = one_row if importer else content
     if importer is None:
         raise LabelsError(_unknown_form(content))
@@ -145,21 +132,12 @@ def read_labels(path: Path, form: str | None = None, empty: Empty = "unlabelled"
     return ReadLabels(importer.name, content, questions)
 
 
-def _recognised(content: Content) -> Importer | None:
-    return next((importer for importer in _by_specificity() if importer.can_read(content)), None)
-
-
-def _by_specificity() -> list[Importer]:
-    """The importers in the order in which they are tried."""
-    return sorted((importer for _, importer in IMPORTERS.members()), key=lambda importer: importer.is_general)
-
-
 def _unknown_form(content: Content) -> Fault:
     if content.form == "CSV":
         needed = "it needs question and answer, or question alone"
         return Fault(content.file, 1, 0, f"is {content.seen()}; {needed}. Rename them in the first line.")
-    tried = "; ".join(f"{importer.name} ({importer.recognised_by})" for importer in _by_specificity())
-    return Fault(content.file, message=f"has labels of no known form: it is {content.seen()}. Tried: {tried}.")
+    message = f"has labels of no known form: it is {content.seen()}. Tried: {tried(IMPORTERS)}."
+    return Fault(content.file, message=message)
 
 
 def _completed(questions: Sequence[ImportedQuestion], empty: Empty) -> Iterator[ImportedQuestion]:

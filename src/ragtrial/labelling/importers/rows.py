@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -211,23 +212,18 @@ def _can_read_rows(content: Content) -> bool:
     return not keys.isdisjoint(_QUESTIONS) and (has_answers or keys <= {*_QUESTIONS, *_BESIDE})
 
 
-@base.importer(
+# a question with an empty answer, or alone, has no answer yet; `answerable` or `unanswerable` says that there is none
+base.importer(
     "rows",
     "rows with `question` or `query`, and `quote`, `passage`, `context`, `answer` or `doc`; or questions alone",
     _can_read_rows,
     is_general=True,
+)(questions_of_rows)
+
+# questions_df.csv, or the same rows in JSON; references have offsets
+base.importer("chunking-evaluation", "rows with `references`", lambda content: "references" in content.keys)(
+    questions_of_rows
 )
-def read_rows(content: Content) -> list[ImportedQuestion]:
-    """The questions of a table. One with an empty answer, or alone, has no answer yet; a column ``answerable`` or
-    ``unanswerable`` says that the documents have none.
-    """
-    return questions_of_rows(content)
-
-
-@base.importer("chunking-evaluation", "rows with `references`", lambda content: "references" in content.keys)
-def read_references(content: Content) -> list[ImportedQuestion]:
-    """The questions of questions_df.csv, or of the same rows in JSON; references have offsets."""
-    return questions_of_rows(content)
 
 
 # Haystack's inputs of evaluators: questions with their relevant documents, as Document.to_dict writes them
@@ -284,14 +280,12 @@ class _Golden(Row):
         return {**value, "context": context.split("|")} if isinstance(context, str) else value
 
 
-@base.importer(
+# `context` has the passages, `expected_output` the answer, `source_file` the document
+base.importer(
     "deepeval",
     "rows with `input`, and `context`, `expected_output` or `retrieval_context`",
     lambda content: "input" in content.keys and not content.keys.isdisjoint(_OF_GOLDENS),
-)
-def read_deepeval(content: Content) -> list[ImportedQuestion]:
-    """The goldens: ``context`` has the passages, ``expected_output`` the answer, ``source_file`` the document."""
-    return questions_of_rows(content, _Golden)
+)(partial(questions_of_rows, model=_Golden))
 
 
 # Langfuse: the items of a dataset, as its page exports them, or as its API lists them under `data`

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,10 +132,6 @@ class SessionAnswers:
         """Ask for skipped items again."""
         for item in sorted(self.skipped):
             self.keep(ItemAnswer(item=item))
-
-    def mark_saved(self, written: Sequence[int]) -> None:
-        """Note that all given answers are merged into the labels, which ``written`` items have changed."""
-        self.keep(ItemAnswer(written=list(written)))
 
     def close(self) -> None:
         """Release the file; without answers it is removed."""

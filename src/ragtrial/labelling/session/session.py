@@ -255,7 +255,7 @@ class Session:
         if not unsaved:
             return []
         done, fresh = self._with_kept(lambda: self._merged(unsaved))
-        self.answers.mark_saved(fresh)
+        self.answers.keep(ItemAnswer(written=fresh))
         self._others, self._earlier = self._judged_by_others()
         return [change for change in done if isinstance(change.change, Grade)]
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ragtrial.dataset.foreign_files import Content
+from ragtrial.dataset.foreign_files import Content, FileForm
 from ragtrial.options import FieldPath, shown
 from ragtrial.records import Direction, ReportWarning
 from ragtrial.registry import Registry
@@ -81,19 +81,10 @@ Reader = Callable[[Source], Iterable[Score]]
 
 
 @dataclass(frozen=True)
-class ScoreForm:
-    """The reader of one form. ``recognised_by`` describes for messages which files ``can_read`` accepts.
+class ScoreForm(FileForm[Reader]):
+    """The reader of one form, with the directions of the metrics of that tool, by their names in small letters."""
 
-    ``directions`` are the directions of the metrics of that tool, by their names in small letters. A form that
-    ``is_general`` is tried after all others.
-    """
-
-    name: str
-    recognised_by: str
-    can_read: Callable[[Content], object]
-    read: Reader
-    directions: Mapping[str, Direction]
-    is_general: bool = False
+    directions: Mapping[str, Direction] = field(default_factory=dict)
 
 
 SCORE_FORMS: Registry[ScoreForm] = Registry("form of scores", "ragtrial.scoring.tables", ScoreForm)
@@ -112,15 +103,10 @@ def score_form(
     directions |= {metric: "higher" for metric in higher.split(", ") if metric}
 
     def add(read: Reader) -> Reader:
-        SCORE_FORMS.register(name)(ScoreForm(name, recognised_by, can_read, read, directions, is_general))
+        SCORE_FORMS.register(name)(ScoreForm(name, recognised_by, can_read, read, is_general, directions))
         return read
 
     return add
-
-
-def forms_by_specificity() -> list[ScoreForm]:
-    """The forms in the order in which they are tried."""
-    return sorted((form for _, form in SCORE_FORMS.members()), key=lambda form: form.is_general)
 
 
 def direction_in(directions: Mapping[str, Direction], metric: str) -> Direction | None:

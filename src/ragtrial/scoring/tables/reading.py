@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragtrial.dataset.foreign_files import Content, read_content
+from ragtrial.dataset.foreign_files import Content, read_content, recognised, tried
 from ragtrial.errors import Fault, ReportError, counted, listed
 from ragtrial.records import Direction
 from ragtrial.report.model import Report
 from ragtrial.runs.formats.rows import table_columns
 from ragtrial.runs.streams import stem_of
-from ragtrial.scoring.tables.base import SCORE_FORMS, ScoreForm, ScoreTable, Source, converted, forms_by_specificity
+from ragtrial.scoring.tables.base import SCORE_FORMS, ScoreForm, ScoreTable, Source, converted
 from ragtrial.scoring.tables.inspect_zip import is_zip, read_zip
 from ragtrial.scoring.tables.table_report import table_reports
 
@@ -110,17 +110,15 @@ def _rows_of(source: object, name: str) -> list[Any]:
 
 
 def _recognised(content: Content) -> ScoreForm:
-    for form in forms_by_specificity():
-        if form.can_read(content):
-            return form
+    if form := recognised(SCORE_FORMS, content):
+        return form
     if content.rows:
         message = (
             f"is no table of scores: it is {content.seen()}, in {counted(len(content.rows), 'row')}. Needed are rows "
             f"with the columns {HEADER}, or a column of questions and a column of numbers for each system."
         )
     else:
-        tried = "; ".join(f"{form.name} ({form.recognised_by})" for form in forms_by_specificity())
-        message = f"has scores of no known form: it is {content.seen()}. Tried: {tried}."
+        message = f"has scores of no known form: it is {content.seen()}. Tried: {tried(SCORE_FORMS)}."
     raise ReportError(Fault(content.file, message=message))
 
 
