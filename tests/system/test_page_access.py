@@ -84,10 +84,10 @@ def test_means_are_best_first_and_columns_and_folded_parts_explained(seen: Seen)
     assert f"{min(values):.3f}" not in bold
     part = unfolded(seen, "Comparisons")
     table = part.locator("table").first
-    for title in ("95% interval", "p", "detectable", "questions needed", "won"):
+    for title in ("won", "tied", "lost"):
         assert table.locator("th abbr").get_by_text(title, exact=True).get_attribute("title")
     part.get_by_text("Columns explained").click()
-    expect(part.locator("dl").get_by_text("Detectable difference: the smallest", exact=False)).to_be_visible()
+    expect(part.locator("dl").get_by_text("Queries for which the setting scores better", exact=False)).to_be_visible()
     assert unfolded(seen, "Scores").locator("th abbr", has_text="recall@3").first.get_attribute("title")
     lines = seen.page.locator(".fold > details > summary").all_inner_texts()
     assert len(lines) >= 6

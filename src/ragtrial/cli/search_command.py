@@ -52,13 +52,13 @@ def command(
     --grade takes the numbers of this list, or documents.
     """
     config, text = _config_and_text(words)
-    if label and not grades and (terminal.as_json or not sys.stdin.isatty()):
-        raise click.UsageError("there is no terminal to ask for grades in; give them: --grade HIT=GRADE.")
-    if not label and not grades and (quotes or name or tags or who):
-        raise click.UsageError("--quote, --id, --tag and --who need --label or --grade.")
     for flag, marks in (("--quote", quotes), ("--group", groups)):
         if marks and not grades:
             raise click.UsageError(f"{flag} needs --grade for the same hit.")
+    if label and not grades and (terminal.as_json or not sys.stdin.isatty()):
+        raise click.UsageError("there is no terminal to ask for grades in; give them: --grade HIT=GRADE.")
+    if not label and not grades and (name or tags or who):
+        raise click.UsageError("--id, --tag and --who need --label or --grade.")
     experiment = configs.load_config(config, overrides)
     grade_marks = edits.parse_marks(grades, "--grade", int, last=True)
     quote_marks, group_marks = edits.parse_marks(quotes, "--quote", str), edits.parse_marks(groups, "--group", str)

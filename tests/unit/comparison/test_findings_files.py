@@ -56,10 +56,10 @@ def test_the_page_begins_with_the_outcome_and_shows_warnings() -> None:
     assert text.splitlines()[0] == "### kitchen: failed (1 gate: 1 failed)"
     short, other = cells(text)
     assert short == [
-        ["setting", "mean", "difference", "95% interval", "p", "verdict"],
-        ["other", "0.700", "+0.100", "-", "-", "too few differences"],
-        ["base", "0.600", "", "", "", "(baseline)"],
-        ["new", "0.550", "-0.050", "-0.090 -0.010", "-", "worse"],
+        ["setting", "mean", "difference", "95% interval", "verdict"],
+        ["other", "0.700", "+0.100", "-", "too few differences"],
+        ["base", "0.600", "", "", "(baseline)"],
+        ["new", "0.550", "-0.050", "-0.090 -0.010", "worse"],
     ]
     assert other == [["differences, descriptive", "recall@10"], ["other", "+0.010"], ["new", "+0.010"]]
     shown = html.unescape(RENDERER.render(text))
@@ -75,7 +75,7 @@ def test_the_page_begins_with_the_outcome_and_shows_warnings() -> None:
     parts = part("new", 0.1, None), part("skipping", 0.2, None, mean_baseline=0.5, n=50)
     for rows, mean in ((parts, ""), (parts[:1], "0.600")):
         short, *_ = cells(markdown_text(findings(comparison=comparison(*rows))))
-        assert ["base", mean, "", "", "", "(baseline)"] in short
+        assert ["base", mean, "", "(baseline)"] in short
     short, whole = cells(markdown_text(replace(everything(), comparison=None)))
     assert short[:2] == [["setting", "ndcg@10", "n"], ["other", "0.500", "59"]]
     assert whole[0] == ["setting", "ndcg@10", "recall@10", "n"]
@@ -99,8 +99,8 @@ def test_the_heading_says_what_it_came_to(changes: dict[str, object], outcome: s
 def test_any_name_stands_in_its_cell_and_does_nothing(name: str) -> None:
     text = markdown_text(everything(name))
     visible = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in name)
-    short, other = cells(text)
-    assert [len(row) for row in short] == [6] * 4
+    short, other = cells(text.replace("\u200b", ""))  # it is behind the @ of a mention
+    assert [len(row) for row in short] == [5] * 4
     assert [row[0].split() for row in short[1:]].count(visible.split()) >= 1
     assert visible.split() in [row[0].split() for row in other]
     assert "<script" not in RENDERER.render(text).replace("&lt;script", "")
