@@ -37,6 +37,8 @@ def test_a_path_is_on_the_file_system_of_its_nearest_mount(
 ) -> None:
     monkeypatch.setattr(vectors, "MOUNTS", tmp_path / "mounts")
     assert not is_on_network(Path(path))  # no list of mounts, as on macOS
+    (tmp_path / "mounts").write_text("proc /proc proc rw 0 0\n")
+    assert not is_on_network(Path(path))  # nothing above the path, as in a chroot
     (tmp_path / "mounts").write_text(MOUNTS)
     assert is_on_network(Path(path)) is expected
 

@@ -28,6 +28,7 @@ from ragtrial.comparison.statistics.procedures import TwoPhaseSample, infer_two_
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.errors import InputError
 from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM, NOT_REVIEWED
+from ragtrial.views.sections.details import judge_tables
 from scored_runs import scored_report
 
 
@@ -240,6 +241,8 @@ def test_sentences_say_what_more_questions_are_worth_and_needed(tmp_path: Path) 
         f"The 30 questions that only the judge judged narrow the intervals as much as {round(one.worth)} more" in text
     )
     assert f"The correlation between the judge's differences and people's is {one.correlation:.2f}." in text
+    _, table = next(iter(judge_tables(judge)))
+    assert table.cells[1][7] == f"{one.worth:,.0f}"
     needed = one.people_needed
     said = "people need to judge" in text
     assert said == (needed is not None and needed > judge.people)

@@ -16,7 +16,7 @@ from ragtrial.errors import DamagedReportError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import OTHER_QUERIES, Report
 from ragtrial.report.rows import write_rows
-from ragtrial.views.sections.details import unjudged_reasons, unjudged_table
+from ragtrial.views.sections.details import UnjudgedView, unjudged_table
 from report_hits import hits_of
 from scored_runs import scored_report
 
@@ -137,7 +137,7 @@ def test_rankings_that_do_not_give_the_scores_are_told_and_no_range_is_made_up(t
     changed(report, "two", {"query": "q", "docs": ["a"]})
     _, (part,) = compared(report, "rr@2")
     assert part.low is part.high is part.depends_on_unjudged is part.unjudged is None
-    assert unjudged_reasons([part]) == [
+    assert list(UnjudgedView().blocks([part], 80, everything=False))[1:] == [
         "rr@2: what unjudged hits could change is not known: the rankings and labels that the report keeps do not give "
         "its scores (queries that differ: 1); it was changed, or scored in another way. Run it again."
     ]

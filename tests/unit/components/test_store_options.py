@@ -13,9 +13,10 @@ from filled_collections import qdrant as filled_qdrant
 from qdrant_double import qdrant_double
 from ragtrial.engines import STORES, Store
 from ragtrial.engines import faiss as faiss_store
+from ragtrial.engines import qdrant as qdrant_engine
 from ragtrial.engines.pgvector import PgvectorEngine, Postgres
 from ragtrial.engines.servers import ServerStore, connected
-from ragtrial.errors import InputError, StoreError
+from ragtrial.errors import InputError, StoreError, StoreServerError
 from store_kinds import found_by, nothing, postgres_url, recall
 from vector_oracles import exactly, vectors_of
 
@@ -158,12 +159,22 @@ def test_options_of_searches_are_in_what_a_collection_of_qdrant_is_sent(tmp_path
             collection.close()
 
 
-def test_an_id_that_several_points_have_hides_no_other_item(tmp_path: Path) -> None:
+def test_an_id_that_several_points_have_hides_no_other_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qdrant_engine, "PAGE", 2)
     items = [Stored(name, "text", {}, row.tolist()) for name, row in zip("aaaab", MANY.matrix, strict=False)]
     with filled_qdrant(tmp_path, items, "ip") as filled:
         collection = filled.options.open()
         assert [item.id for item in collection.get(["a", "b"])[0]] == ["a", "a", "a", "a", "b"]
         collection.close()
+
+
+def test_a_build_waits_for_the_graph_of_vectors_above_the_threshold_of_the_server(tmp_path: Path) -> None:
+    with qdrant_double() as url:
+        made = store("qdrant", url=url, settle_within=0.01)
+        assert isinstance(made, ServerStore)
+        made.build(vectors_of(MANY.matrix[:50]), tmp_path, nothing)  # 6 KB: below the 20,000 KB
+        with connected(made) as engine, pytest.raises(StoreServerError, match=r"is not done .* raise store\.settle"):
+            engine.finish(made.facts(tmp_path)["collection"], 1_000_000, 32)
 
 
 def test_a_session_on_a_table_reads_only_and_has_the_options_of_the_collection(tmp_path: Path) -> None:

@@ -354,7 +354,11 @@ def test_under_unit_span_items_are_passages(tmp_path: Path, capsys: Capture) -> 
     assert keys(worklist) <= found
 
 
-def test_where_labels_quote_the_longest_passage_that_was_found_is_shown(kitchen: Path, capsys: Capture) -> None:
+def test_where_labels_quote_the_longest_passage_that_was_found_is_shown(tmp_path: Path, capsys: Capture) -> None:
+    longest = "How long do I bake rye bread? Bake the rye bread for an hour, and the rolls for less."
+    between = "Coffee is grown in Brazil, in the shade of taller trees, and shipped in sacks of jute."
+    documents = {**DOCUMENTS, "notes.txt": f"{longest}\n\n{between}\n\nHow long do I bake rye bread?"}
+    run_into(tmp_path, "report", documents=documents, evaluators={"primary_metric": "ndcg@3", "graded": {"k": [3]}})
     labels = Path("experiment-report/prompt_queries.json")
     content = json.loads(labels.read_text(encoding="utf-8"))
     for query in content["queries"]:
@@ -365,7 +369,8 @@ def test_where_labels_quote_the_longest_passage_that_was_found_is_shown(kitchen:
     assert worklist.form == "quote"
     for item in worklist.items:
         assert item.start is not None
-        assert item.text == DOCUMENTS[item.doc][item.start : item.end]
+        assert item.text == documents[item.doc][item.start : item.end]
+    assert longest in {item.text for item in worklist.items}
 
 
 # Questions drawn at random

@@ -74,6 +74,11 @@ def remove(kind: str, what: str = "") -> Callable[[Experiment], None]:
     return change
 
 
+def rename_function(experiment: Experiment) -> None:
+    edit("embedding.py", "def embed(", "def vectors_of(")(experiment)
+    edit("config.yaml", "embedding:embed", "embedding:vectors_of")(experiment)
+
+
 def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
     def change(experiment: Experiment) -> None:
         file = next((experiment.workspace / kind).glob(f"[!.]*/{name}"))
@@ -110,6 +115,9 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
          "questions changed"),
         (edit("embedding.py", "% 32", "% 31"), (), {"embeddings", "index", "rankings", "latency", "audit"},
          "embedder files changed"),
+        (rename_function, (),
+         {"embeddings", "index", "rankings", "latency", "audit"},
+         'embedder.function changed from "embedding:embed" to "embedding:vectors_of"'),
         (remove("lengths"), (), {"embeddings"}, "an earlier run asked for it; it is gone, or was not finished"),
         (remove("chunks"), (), {"chunks"}, "an earlier run asked for it; it is gone, or was not finished"),
         (remove("indexes", "exact"), (), {"index"},

@@ -26,11 +26,13 @@ from ragtrial.report.schema import ScoredPart
             "1 could not be searched)",
         ),
         ((0, 2, 0, 2, 0), "2 questions (0 scored; 2 have no label that counts)"),
+        ((61, 62, 0, 0, 0, 1), "62 questions (61 scored; 1 has no score)"),
+        ((60, 62, 0, 0, 0, 2), "62 questions (60 scored; 2 have no score)"),
     ],
 )
-def test_the_sentence_gives_each_reason_there_is(counts: tuple[int, int, int, int, int], sentence: str) -> None:
-    names = ("scored", "questions", "unanswerable", "unlabelled", "failed")
-    assert ScoredPart(**dict(zip(names, counts, strict=True))).sentence == sentence
+def test_the_sentence_gives_each_reason_there_is(counts: tuple[int, ...], sentence: str) -> None:
+    names = ("scored", "questions", "unanswerable", "unlabelled", "failed", "missing")
+    assert ScoredPart(**dict(zip(names, counts, strict=False))).sentence == sentence
 
 
 def test_a_written_report_has_the_counts_the_threshold_and_the_direction_as_fields(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_ids_and_names_that_columns_cannot_hold_are_refused(tmp_path: Path, bad:
 
 def test_comments_twice_and_what_no_table_can_be_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFileError) as caught:
-        write_trec_run(tmp_path / "run.txt", read_runs({"#1": ["d", "e", "d"]}, name="r")[0])
+        write_trec_run(tmp_path / "run.txt", read_runs({"#1": ["c", "d", "d"]}, name="r")[0])
     assert str(caught.value).splitlines() == [
         "r: the query '#1' begins like a comment; TREC text has no way to write it.",
         "r: query '#1' has document 'd' twice; trec_eval would refuse it.",

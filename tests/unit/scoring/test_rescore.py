@@ -12,7 +12,7 @@ from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from ragtrial.errors import ConfigError, InputError, LabelsError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report, load_report
-from ragtrial.report.rows import read_rows
+from ragtrial.report.rows import read_rows, write_rows
 from ragtrial.scoring.rescore import DocumentsNotFoundError, rescore
 from scored_runs import scored_report
 from small_experiment import Capture, ragtrial, succeeded
@@ -109,11 +109,17 @@ def test_a_budget_is_counted_in_the_tokens_that_were_counted(tmp_path: Path, min
     )
     again, run = compared(made, NEW_LABELS, "evaluators.budget=400")
     assert numbers(again) == numbers(run)
+    assert "budget-not-known" not in [warning.code for warning in again.warnings]
     budget = again.settings[0].budget
     assert budget is not None
     assert budget.hits > 20
     without = rescore(run, overrides=["evaluators.budget=null"], config_file=made.file)
     assert without.settings[0].budget is None
+    rows = read_rows(ranking := run.folder / "rankings" / "dense.jsonl.gz")
+    write_rows(ranking, [{name: column for name, column in row.items() if name != "tokens"} for row in rows])
+    before = run.model_copy(update={"files": {}})  # as it was before files had checksums
+    uncounted = rescore(before, overrides=["evaluators.budget=60"], config_file=made.file)
+    assert "budget-not-known" in [warning.code for warning in uncounted.warnings]
 
 
 def test_nothing_is_embedded_or_retrieved_and_no_document_is_read_where_labels_have_no_passages(tmp_path: Path) -> None:

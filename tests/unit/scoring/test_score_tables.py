@@ -174,6 +174,17 @@ def test_files_of_other_tools_have_the_best_value_where_their_system_is_right(to
             assert [value if value is None else value == best for value in found] == expected, (system, metric)
 
 
+def test_prompts_of_one_provider_are_settings_of_their_own(tmp_path: Path) -> None:
+    results = [
+        {"promptIdx": 0, "provider": "m", "prompt": {"label": label}, "vars": {"q": q}, "testIdx": row, "score": row}
+        for label in ("brief", "long")
+        for row, q in enumerate("ab")
+    ]
+    file = written(tmp_path, "prompts.json", json.dumps({"results": {"results": results}}))
+    (report,) = table_reports([read_table(file)], {})
+    assert [setting.name for setting in report.settings] == ["m, brief", "m, long"]
+
+
 @pytest.mark.parametrize(
     ("name", "advice"), [("mteb.json", "ragtrial score"), ("lm-eval-plain/results.json", "samples_")]
 )

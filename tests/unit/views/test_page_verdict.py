@@ -11,9 +11,10 @@ from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.comparison_parts import VerdictLinePart
 from ragtrial.comparison.statistics.samples import Procedure
+from ragtrial.comparison.sweep_effects import EffectPart, EffectsPart, LevelsPart
 from ragtrial.report.model import write_folder
 from ragtrial.views.analysis import Analysis, analyse
-from ragtrial.views.page.verdict import MOST_NAMED_ROWS, Axis, axis_over, verdict_of
+from ragtrial.views.page.verdict import MOST_NAMED_ROWS, Axis, axis_over, effects_of, verdict_of
 
 QUICK = Procedure(flips=500)
 
@@ -62,6 +63,23 @@ def test_lines_of_many_settings_count_each_once_and_keep_their_caution(tmp_path:
     assert ["with the current labels" in text for _, text in shown.lines] == [
         line.depends_on_unjudged for line in split
     ]
+
+
+@pytest.mark.parametrize(
+    ("ci", "sign", "verdict"),
+    [
+        ((0.01, 0.3), 1, "better"), ((-0.3, -0.1), 1, "worse"), ((-0.3, 0.1), 1, "inconclusive"),
+        ((0.01, 0.3), -1, "worse"), ((-0.3, -0.1), -1, "better"), ((-0.01, 0.3), 1, "no worse"),
+    ],
+)  # fmt: skip
+def test_the_verdict_of_an_effect_is_that_of_its_interval(ci: tuple[float, float], sign: int, verdict: str) -> None:
+    levels = LevelsPart(parameter="chunker.size", reference=10, level=20)
+    effect = EffectPart(
+        levels=levels, matched=2, mean_reference=0.3, mean=0.4, difference=sum(ci) / 2, ci=ci, p_corrected=None,
+        n=30, differing=30, by_retriever={},
+    )  # fmt: skip
+    (row,) = effects_of(EffectsPart(metric="ndcg@10", effects=[effect]), sign, 0.02, 0.95).rows
+    assert row.verdict.startswith(verdict)
 
 
 @pytest.mark.parametrize("values", [[0.03, -0.2], [0.0], [-1e-4, 2e-4], [0.5], [12.0, -3.0]])
