@@ -243,6 +243,7 @@ def test_sentences_say_what_more_questions_are_worth_and_needed(tmp_path: Path) 
     assert f"The correlation between the judge's differences and people's is {one.correlation:.2f}." in text
     _, table = next(iter(judge_tables(judge)))
     assert table.cells[1][7] == f"{one.worth:,.0f}"
+    assert [column.title for column in table.columns if column.is_text] == ["setting", "against", "labels"]
     needed = one.people_needed
     said = "people need to judge" in text
     assert said == (needed is not None and needed > judge.people)

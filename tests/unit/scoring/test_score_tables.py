@@ -175,13 +175,10 @@ def test_files_of_other_tools_have_the_best_value_where_their_system_is_right(to
 
 
 def test_prompts_of_one_provider_are_settings_of_their_own(tmp_path: Path) -> None:
-    results = [
-        {"promptIdx": 0, "provider": "m", "prompt": {"label": label}, "vars": {"q": q}, "testIdx": row, "score": row}
-        for label in ("brief", "long")
-        for row, q in enumerate("ab")
-    ]
-    file = written(tmp_path, "prompts.json", json.dumps({"results": {"results": results}}))
-    (report,) = table_reports([read_table(file)], {})
+    result = {"promptIdx": 0, "provider": "m", "vars": {"q": "a"}, "score": 1}
+    results = [{**result, "prompt": {"label": label}} for label in ("brief", "long")]
+    content = json.dumps({"results": {"results": results}})
+    (report,) = table_reports([read_table(written(tmp_path, "prompts.json", content))], {})
     assert [setting.name for setting in report.settings] == ["m, brief", "m, long"]
 
 

@@ -69,17 +69,15 @@ def test_lines_of_many_settings_count_each_once_and_keep_their_caution(tmp_path:
     ("ci", "sign", "verdict"),
     [
         ((0.01, 0.3), 1, "better"), ((-0.3, -0.1), 1, "worse"), ((-0.3, 0.1), 1, "inconclusive"),
-        ((0.01, 0.3), -1, "worse"), ((-0.3, -0.1), -1, "better"), ((-0.01, 0.3), 1, "no worse"),
+        ((0.01, 0.3), -1, "worse"), ((-0.01, 0.3), 1, "no worse"),
     ],
 )  # fmt: skip
 def test_the_verdict_of_an_effect_is_that_of_its_interval(ci: tuple[float, float], sign: int, verdict: str) -> None:
-    levels = LevelsPart(parameter="chunker.size", reference=10, level=20)
     effect = EffectPart(
-        levels=levels, matched=2, mean_reference=0.3, mean=0.4, difference=sum(ci) / 2, ci=ci, p_corrected=None,
-        n=30, differing=30, by_retriever={},
+        levels=LevelsPart(parameter="chunker.size", reference=10, level=20), matched=2, mean_reference=0.3, mean=0.4,
+        difference=sum(ci) / 2, ci=ci, p_corrected=None, n=30, differing=30, by_retriever={},
     )  # fmt: skip
-    (row,) = effects_of(EffectsPart(metric="ndcg@10", effects=[effect]), sign, 0.02, 0.95).rows
-    assert row.verdict.startswith(verdict)
+    assert effects_of(EffectsPart(metric="m", effects=[effect]), sign, 0.02, 0.95).rows[0].verdict.startswith(verdict)
 
 
 @pytest.mark.parametrize("values", [[0.03, -0.2], [0.0], [-1e-4, 2e-4], [0.5], [12.0, -3.0]])
