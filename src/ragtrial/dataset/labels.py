@@ -35,9 +35,21 @@ def _filled(value: Any) -> Any:
     return value
 
 
+def _whole_characters(value: Any) -> Any:
+    if not is_unicode(str(value)):
+        raise ValueError("it has half of a surrogate pair.")
+    return value
+
+
 Filled = Annotated[str, AfterValidator(_filled)]
 """A text of more than white space."""
-Id = Annotated[str | int, Field(union_mode="left_to_right"), BeforeValidator(_whole), AfterValidator(_filled)]
+Id = Annotated[
+    str | int,
+    Field(union_mode="left_to_right"),
+    BeforeValidator(_whole),
+    AfterValidator(_filled),
+    AfterValidator(_whole_characters),
+]
 Condition = Annotated[dict[str, JsonValue], Field(min_length=1)]
 
 
@@ -91,7 +103,7 @@ class QueryRow(Options):
     relevant_docs: list[LabelRow]
     """The known good answers; empty for a question that the documents do not answer."""
 
-    tags: list[str] = Field(default=[])
+    tags: list[Annotated[str, AfterValidator(_whole_characters)]] = Field(default=[])
     """Names of slices that the query belongs to."""
 
     cluster: Id | None = None
@@ -205,8 +217,6 @@ def _faults(rows: LabelsFile) -> Iterator[tuple[FieldPath, str]]:
         if name in first:
             yield (*where, "id"), f"query id {name!r} is taken already by queries[{first[name]}]."
         first.setdefault(name, index)
-        if not is_unicode(name):
-            yield (*where, "id"), f"query id {name!r} has half of a surrogate pair."
 
 
 def _query(row: QueryRow) -> Query:

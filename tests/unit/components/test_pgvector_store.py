@@ -79,6 +79,9 @@ def test_a_limit_of_connections_is_named_with_the_option_that_respects_it(url: s
         StoreServerError, match=r'too many connections for role "few"\. .*, lower store\.concurrency\.$'
     ):
         PgvectorStore(url=limited, index=FlatIndex()).build(vectors, tmp_path, nothing)
+    with psycopg.connect(url, autocommit=True) as database:  # a server ends closed connections a moment later
+        while database.execute("SELECT 1 FROM pg_stat_activity WHERE usename = 'few'").fetchone():
+            pass
     PgvectorStore(url=limited, index=FlatIndex(), concurrency=1).build(vectors, tmp_path, nothing)
 
 

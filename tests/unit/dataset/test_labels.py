@@ -180,7 +180,9 @@ WRONG = {  # a query, with a mark before the place of its fault, and the fault
     '{"id": ¦true, "text": "x", "relevant_docs": []}': f"queries[0].id is true; {TEXT} or a whole number.",
     '{"id": 1, "text": ¦5, "relevant_docs": []}': f"queries[0].text is 5; {TEXT}.",
     '{"id": 1, "text": ¦" \\n", "relevant_docs": []}': "queries[0].text: it is empty.",
-    '{"id": ¦"\\ud800", "text": "x", "relevant_docs": []}': "query id '\\ud800' has half of a surrogate pair.",
+    '{"id": ¦"\\ud800", "text": "x", "relevant_docs": []}': "queries[0].id: it has half of a surrogate pair.",
+    ASIDE % '"cluster": ¦"a\\udfff"': "queries[0].cluster: it has half of a surrogate pair.",
+    ASIDE % '"tags": [¦"\\ud83d"]': "queries[0].tags[0]: it has half of a surrogate pair.",
     ASIDE % '"tag": ¦"a"': "unknown key 'tag' in queries[0]. Did you mean 'tags'? Allowed here: id, text, "
     "relevant_docs, tags, cluster, answers, ordered, phrasings, where, where_document.",
     LABEL

@@ -120,7 +120,7 @@ class MarkdownChunker(SizedChunker):
 
     packages: ClassVar[Mapping[str, str]] = {"markdown-it-py": ""}
     hashed_packages: ClassVar[tuple[str, ...]] = ("markdown-it-py",)
-    revision = 2
+    revision = 3
 
     kind: Literal["markdown"] = "markdown"
     """By headings: sections that fit are chunks; larger sections are cut at paragraphs, list items, code and table
@@ -143,8 +143,8 @@ def _block_depths(text: str, headings: Headings, tokens: list[Token]) -> dict[in
     """Where each section and each block begins, and how deep it is."""
     depths = {heading.start: heading.level for heading in headings.all}
     starts = line_starts(text)
-    for token in tokens:
-        if token.map and token.nesting >= 0 and token.type != "inline":
+    for token in tokens:  # the first row of a table's body heads no other row
+        if token.map and token.nesting >= 0 and token.type not in ("inline", "tbody_open"):
             place = starts[token.map[0]]
             depths[place] = min(_BLOCK + token.level, depths.get(place, _BLOCK + token.level))
     return depths

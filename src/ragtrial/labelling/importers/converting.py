@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from ragtrial.components.endpoints.bodies import whole_characters
 from ragtrial.dataset import locating
 from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.library import Library
@@ -369,8 +370,8 @@ def _conflict(query: str, row: Mapping[str, Any], known: Iterable[Mapping[str, A
 
 
 def as_json(converted: Converted) -> str:
-    """The text of prompt_queries.json."""
-    return json.dumps(converted.rows, ensure_ascii=False, indent=1) + "\n"
+    """The text of prompt_queries.json, with U+FFFD for each half of a surrogate pair."""
+    return whole_characters(json.dumps(converted.rows, ensure_ascii=False, indent=1)) + "\n"
 
 
 def lost_faults(converted: Converted, read: ReadLabels, library: Library) -> list[Fault]:
