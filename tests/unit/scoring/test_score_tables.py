@@ -204,6 +204,14 @@ WRONG = {
     "two texts": ("id,question,system,score\n1,A b?,a,1\n1,C d?,b,1\n", "another one before"),
     "rows of two kinds": ('[{"question": "a", "score": 1}, 3]', "must be an object"),
     "infinite": (f"{HEAD}q1,a,f1,inf\n", "no number"),
+    "a typo in system": (
+        "question,sytem,f1\nA b?,x,1\nA b?,y,0\nC d?,x,1\nC d?,y,0\n",
+        ":2: the row differs in 'sytem' .*Did you mean 'system'.*`repeat`",
+    ),
+    "unnamed systems in long rows": (
+        "id,engine,metric,score\n1,x,f1,1\n1,x,cost,1\n1,y,f1,1\n1,y,cost,1\n2,x,f1,0\n2,y,f1,1\n",
+        ":2:.*'engine'",
+    ),
     "too many cells": ("question,system,score\nq1,a,1,2\n", "more cells"),
 }
 
@@ -250,6 +258,10 @@ def test_scores_of_one_question_are_averaged_first_and_failures_are_never_zero(t
     comparison = compare(written(tmp_path, "repeats.csv", text_of(rows)))
     (part,) = comparison.comparisons
     assert (part.mean, part.mean_baseline, part.n, part.clusters) == (0.5, 1.0, 29, 7)
+    columns = {"seed": ("1", "2"), "reply": ("so", "or so"), "topic": ("a", "a"), "unit": ("", "")}
+    own = [{"question": row["question"], "f1": place, **{name: f"{two[place % 2]}{row['question'] * (name == 'reply')}"
+            for name, two in columns.items()}} for place, row in enumerate(rows)]  # fmt: skip
+    assert read_table(own, is_alone=False).settings == ["table-1"]
     codes = {warning.code for warning in comparison.warnings}
     assert {"repeats-averaged", "scores-missing", "queries-left-out"} <= codes
 

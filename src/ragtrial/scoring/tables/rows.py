@@ -9,7 +9,7 @@ from typing import Any
 
 from ragtrial.cache.untrusted import from_csv
 from ragtrial.dataset.foreign_files import Content
-from ragtrial.errors import MetricError, listed
+from ragtrial.errors import MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import FieldPath
 from ragtrial.records import ReportWarning
@@ -51,7 +51,7 @@ def read_long(source: Source) -> Iterator[Score]:
     """One score per row. Without a column of systems, the setting is called like the file."""
     rows = _rows(source.content)
     roles = roles_of(dict.fromkeys(key for _, row in rows for key in row))
-    for row, score in _without_values(rows, roles, source.name):
+    for row, score in _without_values(rows, roles, source):
         metric = _text(row.get(roles["metric"]))
         if metric:
             yield replace(score, metric=metric, value=row.get(roles["score"]))
@@ -87,7 +87,7 @@ def wide_scores(source: Source, *, are_settings: bool) -> Iterator[Score]:
     rows = _rows(source.content)
     columns = _score_columns([row for _, row in rows])
     roles = roles_of(dict.fromkeys(key for _, row in rows for key in row))
-    for row, score in _without_values(rows, roles, source.name):
+    for row, score in _without_values(rows, roles, source):
         for column in columns:
             setting, metric = (column, "score") if are_settings else (score.setting, column)
             yield replace(score, setting=setting, metric=metric, value=row.get(column))
@@ -132,15 +132,18 @@ def _score_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _without_values(
-    rows: Sequence[tuple[FieldPath, Mapping[str, Any]]], roles: Mapping[str, str], name: str
+    rows: Sequence[tuple[FieldPath, Mapping[str, Any]]], roles: Mapping[str, str], source: Source
 ) -> Iterator[tuple[Mapping[str, Any], Score]]:
     """Each row with a score that lacks metric and value. A column of questions that has single words has ids."""
     texts = [_text(row.get(roles["text"])) for _, row in rows] if "text" in roles else [""] * len(rows)
     are_ids = "id" not in roles and not any(len(text.split()) > 1 or not text.isascii() for text in texts)
+    if "setting" not in roles:
+        ids = texts if "id" not in roles else [_text(row.get(roles["id"])) for _, row in rows]
+        _note_unnamed_systems(rows, ids, roles, source.content)
     seen: Counter[tuple[str, object]] = Counter()
     for (where, row), text in zip(rows, texts, strict=True):
         cells = {role: _text(row.get(column)) for role, column in roles.items() if role != "score"}
-        setting, name_of = cells.get("setting") or name, text if are_ids else cells.get("id", "")
+        setting, name_of = cells.get("setting") or source.name, text if are_ids else cells.get("id", "")
         series = setting, cells.get("metric")
         seen[series] += 1
         yield row, Score(
@@ -148,6 +151,29 @@ def _without_values(
             cluster=cells.get("cluster") or None, error=cells.get("error", ""),
             fingerprint=cells.get("fingerprint") or None,
         )  # fmt: skip
+
+
+def _note_unnamed_systems(
+    rows: Sequence[tuple[FieldPath, Mapping[str, Any]]], ids: Sequence[str], roles: Mapping[str, str], content: Content
+) -> None:
+    """Note a column that may name systems: its texts differ for most repeated questions, most are of several ones."""
+    metrics = [_text(row.get(roles["metric"])) if "metric" in roles else "" for _, row in rows]
+    scored = list(zip(ids, metrics, strict=True))
+    repeated = {pair for pair, count in Counter(scored).items() if count > 1 and pair[0]}
+    used = {*roles.values(), *_score_columns([row for _, row in rows])}
+    for column in dict.fromkeys(str(key) for _, row in rows for key in row):
+        if not repeated or column in used or column.strip().lower() in {*_REPEATS, *_INDICES, *_TEXTS}:
+            continue
+        cells = [cell if isinstance(cell := row.get(column), str) else "" for _, row in rows]
+        texts = Counter(pair for pair, cell in dict.fromkeys(zip(scored, cells, strict=True)) if cell)
+        questions = Counter(cell for _, cell in {*zip(ids, cells, strict=True)} if cell)
+        split = [pair for pair, count in texts.items() if count > 1]
+        shared = sum(count for count in questions.values() if count > 1)
+        if 2 * len(split) > len(repeated) and 2 * shared > questions.total():
+            near = did_you_mean(column, _ROLES["setting"].split(", "))
+            message = f"differs in {column!r} from other rows of its question, and no column names systems.{near}"
+            message += f" Rename {column!r} to `system`, or to `repeat` if these are repeats."
+            content.fault(rows[scored.index(split[0])][0], message)
 
 
 def _text(cell: object) -> str:
