@@ -195,7 +195,7 @@ def test_each_gate_is_a_test_counted_and_a_failed_setting_an_error() -> None:
 
 
 def test_what_was_found_for_every_compared_setting_is_the_output_of_its_suite() -> None:
-    suite = suites(all_kinds())["comparison"]
+    suite = (by_name := suites(all_kinds()))["comparison"]
     (case,) = suite.findall("testcase")
     assert case.attrib["name"] == "comparison by ndcg@10"
     assert (case.findtext("system-out") or "").splitlines() == [
@@ -207,6 +207,7 @@ def test_what_was_found_for_every_compared_setting_is_the_output_of_its_suite() 
         "other against base: +0.100, interval +0.050 to +0.150: better",
     ]
     assert (suite.findtext("system-out") or "").splitlines() == ["", "Signs were flipped."]
+    assert [name for name, suite in by_name.items() if suite.find("system-out") is not None] == ["comparison"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
