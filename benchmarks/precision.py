@@ -19,7 +19,8 @@ from embedding import chunk_texts
 from quiet import refuse_if_busy
 
 from ragtrial.components.embedders.base import Encode
-from ragtrial.components.embedders.sentence_transformer import Precision, SentenceTransformerEmbedder
+from ragtrial.components.embedders.model_files import Precision
+from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.engines.base import normalized
 from ragtrial.rankings import Floats
 

@@ -54,7 +54,11 @@ def _attributes(member: type) -> Iterator[tuple[str, str, str]]:
         match statement:
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation) if not name.startswith("_"):
                 described = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-                yield name, ast.unparse(annotation), str(ast.literal_eval(after.value)) if described else ""
+                yield (
+                    name,
+                    ast.unparse(annotation).replace("schema.", ""),
+                    str(ast.literal_eval(after.value)) if described else "",
+                )
             case ast.FunctionDef(name=name, returns=ast.expr() as returned, decorator_list=[ast.Name(id=decorator)]):
                 if decorator in ("property", "cached_property") and not name.startswith("_"):
                     yield name, ast.unparse(returned), ast.get_docstring(statement) or ""
@@ -64,7 +68,7 @@ def _signature(function: object) -> str:
     """The parameters, without ``self`` and modules of types; one a line where they are long."""
     signature = inspect.signature(function)  # type: ignore[arg-type]
     parameters = [parameter for parameter in signature.parameters.values() if parameter.name != "self"]
-    text = str(signature.replace(parameters=parameters)).replace("'", "")
+    text = str(signature.replace(parameters=parameters)).replace("'", "").replace("schema.", "")
     return text if len(text) < 100 else re.sub(r", (?=\*|\w+:)", ",\n    ", text.replace("(", "(\n    ", 1))
 
 

@@ -21,7 +21,7 @@ from ragtrial import load_config, run_experiment
 from ragtrial.cli.group import group
 from ragtrial.cli.questions_command import command as questions
 from ragtrial.comparison.statistics.samples import Procedure
-from ragtrial.components.embedders.sentence_transformer import Precision
+from ragtrial.components.embedders.model_files import Precision
 from ragtrial.labelling.drafting import COPIED, DRAFT_PLACES, PASSAGE_SIZE, STYLES
 from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
 from scripts import run_script

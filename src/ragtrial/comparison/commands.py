@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
-from ragtrial.report.find import reference_to
+from ragtrial.options import from_here
 from ragtrial.report.model import Report
 
 USUAL_CONFIG = "experiment.yaml"
@@ -63,7 +63,7 @@ def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequenc
 
     Without ``config``, the commands name a config here that has the same text as the report's config.
     """
-    config = config and reference_to(Path(config).absolute())
+    config = config and from_here(Path(config).absolute())
     reports = {setting.report_name: setting.report for setting in inputs.settings}
     references = {name: references_to(report) for name, report in reports.items()}
     if not all(references.values()):
@@ -95,7 +95,7 @@ def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequenc
 def references_to(report: Report) -> Sequence[str]:
     """The report as commands name it: its folder, or the files of a table; nothing for a report in memory."""
     if report.is_written:
-        return [reference_to(report.folder)]
+        return [from_here(report.folder)]
     files = [] if report.has_rankings else report.config["scores"]["files"]
     return files if all(Path(file).is_file() for file in files) else []
 

@@ -51,12 +51,6 @@ def find_report(reference: str, directory: Path) -> Path:
     )
 
 
-def reference_to(folder: Path) -> str:
-    """The name of the report in ``folder`` for a command: a relative path if it is below the current folder."""
-    here = Path.cwd()
-    return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
-
-
 def _without_steps(reference: str) -> tuple[str, int]:
     """``latest`` and 1 of ``latest~1``: how many runs before."""
     match = re.fullmatch(r"(.*\blatest)~(\d{1,6})", reference)

@@ -325,6 +325,9 @@ class ModelLayout:
                 )
 
 
+Precision = Literal["float32", "bfloat16"]
+
+
 class LocalModel(Options):
     """A model of the sentence-transformers library on this machine."""
 
@@ -337,7 +340,7 @@ class LocalModel(Options):
     device: str | None = None
     """cpu, cuda, mps, ... (default: the best available)."""
 
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Precision = "float32"
     """The number format of the model; bfloat16 is faster on recent machines, with slightly different results."""
 
     batch_size: Annotated[int, Field(ge=1)] = 16
@@ -355,6 +358,15 @@ class LocalModel(Options):
     def layout(self) -> ModelLayout:
         """The modules of the model."""
         return ModelLayout(self.folder)
+
+    @property
+    def length(self) -> int | None:
+        """How many tokens of a text are read; None if the files do not say."""
+        return self.max_length or self.layout.route[0].most_tokens
+
+    def model_parts(self, digest: Digest) -> dict[str, Any]:
+        """Everything but a text that changes what the model makes of it, as JSON values; ``digest`` hashes files."""
+        return {"files": model_fingerprint(self.folder, digest), "max_length": self.length, "precision": self.precision}
 
 
 def read_json(path: Path) -> Any:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy.typing as npt
-from pydantic import Field
 
 from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode, sided
-from ragtrial.components.embedders.model_files import TASKS, ModelLayout, find_model, model_fingerprint
+from ragtrial.components.embedders.model_files import TASKS, LocalModel
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import EmbedderError, InputError, RunError
 from ragtrial.options import ModelName
 
 M = TypeVar("M")
-
-Precision = Literal["float32", "bfloat16"]
 
 LIBRARIES = ("sentence-transformers", "transformers", "tokenizers", "torch")
 """The packages that the library's models need."""
@@ -27,7 +23,7 @@ _SPACES: dict[str, Literal["cosine", "ip", "l2"]] = {"cosine": "cosine", "dot": 
 
 
 @EMBEDDERS.register("sentence-transformer")
-class SentenceTransformerEmbedder(Embedder):
+class SentenceTransformerEmbedder(Embedder, LocalModel):
     """A model of the sentence-transformers library, from the hub or a local folder."""
 
     named_by = ("model",)
@@ -42,70 +38,52 @@ class SentenceTransformerEmbedder(Embedder):
     model: ModelName = "sentence-transformers/all-MiniLM-L6-v2"
     """The model's name on the hub, or the path of a local folder."""
 
-    revision: str | None = None
-    """A branch, tag or commit of the hub's repository."""
-
-    device: str | None = None
-    """cpu, cuda, mps, ... (default: the best available)."""
-
-    precision: Precision = "float32"
-    """The number format of the model; bfloat16 is faster on recent machines, with slightly different vectors."""
-
     query_prefix: str | None = None
     """Text to put before every query (default: the query prompt that the model declares)."""
 
     document_prefix: str | None = None
     """Text to put before every document text (default: the document prompt that the model declares)."""
 
-    max_length: Annotated[int, Field(ge=1)] | None = None
-    """The maximum number of tokens to read from a text (default: the limit that the model declares)."""
-
     def prefixes(self) -> tuple[str, str]:
-        query = self._layout.prompt("query") if self.query_prefix is None else self.query_prefix
-        document = self._layout.prompt("document") if self.document_prefix is None else self.document_prefix
+        query = self.layout.prompt("query") if self.query_prefix is None else self.query_prefix
+        document = self.layout.prompt("document") if self.document_prefix is None else self.document_prefix
         return query, document
 
     @property
     def distinguishes_sides(self) -> bool:
-        return self._layout.distinguishes_sides
+        return self.layout.distinguishes_sides
 
     def unused_prompts(self) -> Iterator[str]:
         given = zip(TASKS, (self.query_prefix, self.document_prefix), strict=True)
-        return self._layout.unused_prompts(self.model, [task for task, prefix in given if prefix is None])
+        return self.layout.unused_prompts(self.model, [task for task, prefix in given if prefix is None])
 
     def check(self) -> None:
-        most = self._layout.route[0].absolute_positions
+        most = self.layout.route[0].absolute_positions
         if self.max_length is not None and most is not None and self.max_length > most:
             raise InputError(
                 f"embedder.max_length is {self.max_length}; the model {self.model!r} has positions for {most} tokens."
             )
 
     def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
-        return {
-            "backend": "sentence-transformers",
-            "files": model_fingerprint(self._folder, digest),
-            "max_length": self.max_tokens(),
-            "precision": self.precision,
-            "normalize": self.normalize,
-        }
+        return {"backend": "sentence-transformers", **self.model_parts(digest), "normalize": self.normalize}
 
     def tokenizer(self) -> Tokenizer | None:
-        return self._layout.tokenizer
+        return self.layout.tokenizer
 
     def max_tokens(self) -> int | None:
-        return self._layout.route[0].most_tokens if self.max_length is None else self.max_length
+        return self.length
 
     def dimension(self) -> int | None:
-        return self._layout.dimension
+        return self.layout.dimension
 
     def similarity(self) -> Literal["cosine", "ip", "l2"] | None:
-        return _SPACES.get(str(self._layout.declared.get("similarity_fn_name")))
+        return _SPACES.get(str(self.layout.declared.get("similarity_fn_name")))
 
     def load(self) -> Encode:
         from sentence_transformers import SentenceTransformer
 
-        model = load_model(SentenceTransformer, self._folder, self.device, self.precision, error=EmbedderError)
-        limit_lengths(model, self.max_length, self._layout.route[0].absolute_positions)
+        model = load_model(SentenceTransformer, self, error=EmbedderError)
+        limit_lengths(model, self.max_length, self.layout.route[0].absolute_positions)
         distinguishes_sides, prompts = self.distinguishes_sides, self.prefixes()
 
         def encode(texts: Sequence[str]) -> npt.NDArray[Any]:
@@ -123,24 +101,9 @@ class SentenceTransformerEmbedder(Embedder):
 
         return encode
 
-    @property
-    def _folder(self) -> Path:
-        return find_model(self.model, self.revision)
 
-    @property
-    def _layout(self) -> ModelLayout:
-        return ModelLayout(self._folder)
-
-
-def load_model(
-    kind: type[M],
-    folder: Path,
-    device: str | None,
-    precision: str,
-    what: str = "model",
-    error: type[RunError] = RunError,
-) -> M:
-    """A model of the library, as the class ``kind`` reads it from ``folder``. Raises ``error``.
+def load_model(kind: type[M], options: LocalModel, what: str = "model", error: type[RunError] = RunError) -> M:
+    """The model of ``options``, as the class ``kind`` of the library reads it. Raises ``error``.
 
     The library would draw its own progress bars, even without a terminal.
     """
@@ -151,9 +114,10 @@ def load_model(
     drawn = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        return load(str(folder), device=device, model_kwargs={"dtype": getattr(torch, precision)})
+        dtype = getattr(torch, options.precision)
+        return load(str(options.folder), device=options.device, model_kwargs={"dtype": dtype})
     except Exception as failure:
-        raise error(f"the {what} in {folder} cannot be loaded: {failure}") from failure
+        raise error(f"the {what} in {options.folder} cannot be loaded: {failure}") from failure
     finally:
         if drawn:
             logging.enable_progress_bar()

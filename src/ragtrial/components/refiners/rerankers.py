@@ -18,7 +18,7 @@ from pydantic import Field
 from ragtrial.cache.fingerprints import DIGEST_BYTES, Digest
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
 from ragtrial.components.batching import longest_first
-from ragtrial.components.embedders.model_files import LocalModel, ModelLayout, model_fingerprint, read_json
+from ragtrial.components.embedders.model_files import LocalModel, ModelLayout, read_json
 from ragtrial.components.embedders.sentence_transformer import load_model
 from ragtrial.components.endpoints.bodies import answer_budget
 from ragtrial.components.endpoints.client import Client, Refusals, billed, in_order, is_number, named
@@ -177,15 +177,10 @@ class LocalReranker(Reranker):
 
     @property
     def length(self) -> int | None:
-        return self.options.max_length or self.options.layout.route[0].most_tokens
+        return self.options.length
 
     def inputs(self, digest: Digest) -> dict[str, Any]:
-        return {
-            "files": model_fingerprint(self.options.folder, digest),
-            "max_length": self.length,
-            "precision": self.options.precision,
-            "activation": "identity",
-        }
+        return {**self.options.model_parts(digest), "activation": "identity"}
 
     def check(self, setting: str) -> None:
         if (why := _wrong_kind(self.options.folder)) is not None:
@@ -205,8 +200,7 @@ class LocalReranker(Reranker):
     def _loaded(self) -> CrossEncoder:
         from sentence_transformers import CrossEncoder
 
-        own = self.options
-        model: CrossEncoder = load_model(CrossEncoder, own.folder, own.device, own.precision, "reranker")
+        model: CrossEncoder = load_model(CrossEncoder, self.options, "reranker")
         if model.num_labels != 1:
             raise RunError(
                 f"the reranker in {self.options.folder} gives a pair {model.num_labels} scores; use a model that gives "

@@ -11,7 +11,7 @@ import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.batching import TextSource, lengths_of
-from ragtrial.components.embedders.model_files import LocalModel, ModelLayout, ModuleFiles, Task, model_fingerprint
+from ragtrial.components.embedders.model_files import LocalModel, ModelLayout, ModuleFiles, Task
 from ragtrial.components.embedders.sentence_transformer import LIBRARIES, limit_lengths, load_model
 from ragtrial.components.interfaces import Facts, Ranker, RetrieverContext
 from ragtrial.components.token_vectors.vectors import EncodeTokens, TokenEncoder, TokenVectors
@@ -50,7 +50,7 @@ class TokenModel(LocalModel, Ranker):
 
     def inputs(self, digest: Digest) -> Any:
         """Everything but the text that changes its vectors."""
-        return {"files": model_fingerprint(self.folder, digest), "max_length": self.length, "precision": self.precision}
+        return self.model_parts(digest)
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         """Raises ModelNotFoundError, and ConfigError for a model of another kind."""
@@ -126,7 +126,7 @@ class TokenModel(LocalModel, Ranker):
         model: Any
         read: Callable[[Any], list[TokenVectors]]
         if self.form == "sparse":
-            model = load_model(SparseEncoder, folder, self.device, self.precision)
+            model = load_model(SparseEncoder, self)
             if model.similarity_fn_name not in ("dot", "cosine"):
                 raise RunError(
                     f"the model in {folder} compares by {model.similarity_fn_name}; sparse retrieval takes dot or "
@@ -136,7 +136,7 @@ class TokenModel(LocalModel, Ranker):
             options["convert_to_sparse_tensor"] = False
             read = partial(_term_weights, is_cosine=model.similarity_fn_name == "cosine")
         else:
-            model = load_model(MultiVectorEncoder, folder, self.device, self.precision)
+            model = load_model(MultiVectorEncoder, self)
             for module in model.modules() if self.max_length is not None else ():
                 if isinstance(module, Transformer):
                     module.document_length = self.max_length
