@@ -102,8 +102,8 @@ class Foreign(BaseModel):
 class Content:
     """The content of a file: one JSON value, or the value ``under`` a key, or rows with ``lines`` on which they begin.
 
-    ``prompt`` is that of the labels, if they have one. ``unused`` are the columns that nothing is read from. Faults are
-    collected with their places, and raised together by ``check`` as an ``error``.
+    ``sign`` is between the cells of CSV. ``prompt`` is that of the labels, if they have one. ``unused`` are the columns
+    that nothing is read from. Faults are collected with their places, and raised together by ``check`` as an ``error``.
     """
 
     file: str
@@ -113,6 +113,7 @@ class Content:
     lines: Sequence[int] = ()
     under: FieldPath = ()
     form: Literal["JSON", "CSV", "Parquet"] = "JSON"
+    sign: str = ""
     prompt: str | None = None
     unused: dict[str, None] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
@@ -318,4 +319,4 @@ def _csv(path: Path, text: str, error: type[InputError], *, keeps_case: bool) ->
         faults.append(Fault(str(path), message=message))
     if faults:
         raise error(*truncated(faults, str(path)))
-    return Content(str(path), rows, error, lines=lines, form="CSV")
+    return Content(str(path), rows, error, lines=lines, form="CSV", sign=delimiter)

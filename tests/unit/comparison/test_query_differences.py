@@ -56,6 +56,11 @@ def test_queries_stand_by_gain_and_what_all_settings_fail_is_listed(scored: Repo
     assert differences_line(found) == "new against old by ndcg@3: 1 won, 2 lost, 2 tied"
     assert [row[0] for row in differences_table(found, 1).cells] == ["query", "far", "up"]
     assert [row[0] for row in differences_table(found, None).cells[1:]] == ["far", "down", "up", "same", "lost"]
+    own = [
+        query.model_copy(update={"text": text}) for query, text in zip(found.queries, ["far", "far up"], strict=False)
+    ]
+    table = differences_table(found.model_copy(update={"queries": own}), None)
+    assert [row[-1] for row in table.cells[1:]] == ["", "far up"]
     (part,) = compare_settings(inputs(scored), ComparisonOptions("old")).comparisons
     assert (part.wins, part.ties, part.losses) == (found.won, found.tied, found.lost)
     shared = shared_queries(inputs(scored))

@@ -83,6 +83,7 @@ FORMS = {
     "synonyms.csv": text_of(LONG).replace("question,system,metric,score", "Query,Retriever,Metric_Name,Value", 1),
     "rows.csv": text_of(ROWS),
     "settings.csv": "sep=;\r\n" + text_of(WIDE, ";"),
+    "decimal-commas.csv": re.sub(r";(-?\d+)\.(\d)", r";\1,\2", text_of(LONG, ";")),
     "repeat-failed.csv": text_of([*LONG, {**LONG[0], "score": "failed"}]),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from ragtrial.records import Direction
 from ragtrial.report.model import Report
 from ragtrial.runs.formats.rows import table_columns
 from ragtrial.runs.streams import stem_of
-from ragtrial.scoring.tables.base import SCORE_FORMS, ScoreForm, ScoreTable, Source, converted
+from ragtrial.scoring.tables.base import SCORE_FORMS, ScoreForm, ScoreTable, Source, converted, is_blank
 from ragtrial.scoring.tables.inspect_zip import is_zip, read_zip
 from ragtrial.scoring.tables.table_report import table_reports
 
+_DECIMAL = re.compile(r"[-+]?\d+(,\d+)?(e[-+]?\d+)?\s?%?", re.IGNORECASE)
 HEADER = "question,system,metric,score"
 
 
@@ -90,6 +92,8 @@ def _content(path: Path) -> Content:
     if is_zip(path):
         return Content(str(path), read_zip(path), ReportError)
     content = read_content(path, ReportError, HEADER, keeps_case=True)
+    if content.sign == ";":
+        _read_decimal_commas(content.rows)
     value = content.value
     if isinstance(value, Mapping) and len(value) > 1 and all(isinstance(column, Mapping) for column in value.values()):
         first, *others = value.values()
@@ -97,6 +101,14 @@ def _content(path: Path) -> Content:
             rows = [{name: column[index] for name, column in value.items()} for index in first]
             return Content(content.file, rows, ReportError, lines=range(1, len(rows) + 1))
     return content
+
+
+def _read_decimal_commas(rows: Sequence[Any]) -> None:
+    """Put points for commas in columns of numbers, as spreadsheets of many countries write them next to semicolons."""
+    for column in rows[0]:
+        if all(is_blank(row[column]) or _DECIMAL.fullmatch(row[column].strip()) for row in rows):
+            for row in rows:
+                row[column] = row[column] and row[column].replace(",", ".")
 
 
 def _rows_of(source: object, name: str) -> list[Any]:

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ragtrial.comparison.number_text import signed
-from ragtrial.comparison.query_differences import QueryDifferences, SharedQueries, query_differences, shared_queries
+from ragtrial.comparison.query_differences import (
+    QueryDifference,
+    QueryDifferences,
+    SharedQueries,
+    SharedQuery,
+    query_differences,
+    shared_queries,
+)
 from ragtrial.views.sections.base import AnalysisInput, View, registered
 from ragtrial.views.table import Table, number
 
@@ -58,7 +65,7 @@ def differences_table(differences: QueryDifferences, most: int | None = MOST_SHO
     titles = ["query", differences.baseline, differences.setting, "difference", ""]
     rows = [
         [query.id, *(number(value, 3) for value in (query.baseline, query.setting)), signed(query.difference),
-         _short(query.text, 60)]
+         _beside_id(query, 60)]
         for query in shown
     ]  # fmt: skip
     return Table.of(titles, rows, texts=(0, -1), prose=-1)
@@ -70,16 +77,17 @@ def shared_lines(shared: SharedQueries, most: int = 5) -> list[str]:
     if shared.failed_count is not None:
         count, more = f"{shared.failed_count:,} of {shared.queries:,}", " more"
         lines = [f"Queries that fail with all settings ({shared.metric}): {count}"]
-    lines += [f"  {query.id}  {_short(query.text)}".rstrip() for query in shared.failed[:most]]
+    lines += [f"  {query.id}  {_beside_id(query)}".rstrip() for query in shared.failed[:most]]
     if shared.settings > 1:
         lines.append(f"Queries on which all settings score the same: {shared.equal_count:,}{more}")
         for query in shared.equal[:most]:
-            lines.append(f"  {number(query.value, 3)}  {query.id}  {_short(query.text)}".rstrip())
+            lines.append(f"  {number(query.value, 3)}  {query.id}  {_beside_id(query)}".rstrip())
     return lines
 
 
-def _short(text: str, width: int = 56) -> str:
-    return textwrap.shorten(text, width, placeholder=" ...")
+def _beside_id(query: QueryDifference | SharedQuery, width: int = 56) -> str:
+    """The text in short; empty where it is the id, as of a table without ids."""
+    return "" if query.text.split() == query.id.split() else textwrap.shorten(query.text, width, placeholder=" ...")
 
 
 QUERIES = registered(QueriesView())
