@@ -331,6 +331,8 @@ Precision = Literal["float32", "bfloat16"]
 class LocalModel(Options):
     """A model of the sentence-transformers library on this machine."""
 
+    named_by = ("model",)
+
     model: ModelName
     """The model's name on the hub, or the path of a local folder."""
 

@@ -26,8 +26,6 @@ _SPACES: dict[str, Literal["cosine", "ip", "l2"]] = {"cosine": "cosine", "dot": 
 class SentenceTransformerEmbedder(Embedder, LocalModel):
     """A model of the sentence-transformers library, from the hub or a local folder."""
 
-    named_by = ("model",)
-
     packages: ClassVar[Mapping[str, str]] = dict.fromkeys(LIBRARIES, "")
 
     unhashed: ClassVar[frozenset[str]] = Embedder.unhashed | {"device"}

@@ -40,8 +40,6 @@ class Rerank(LocalModel, SingleInputRefiner):
     id, then by place in the document. Every score is kept in the workspace and never made twice.
     """
 
-    named_by = ("model",)
-
     inputs_are: ClassVar[str] = "model"
 
     explanation: ClassVar[str] = (

@@ -193,8 +193,7 @@ class LocalReranker(Reranker):
         self.options.layout.check_length(setting, self.model, self.options.max_length, special)
 
     def tokenizer(self) -> Tokenizer | None:
-        path = self.options.folder / "tokenizer.json"
-        return Tokenizer(path) if path.exists() else None
+        return self.options.layout.tokenizer
 
     @cached_property
     def _loaded(self) -> CrossEncoder:

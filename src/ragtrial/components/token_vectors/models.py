@@ -36,8 +36,6 @@ _KINDS = {"SentenceTransformer": "an embedding model", "SparseEncoder": "a spars
 class TokenModel(LocalModel, Ranker):
     """The options of a model that gives a text several vectors or weights."""
 
-    named_by = ("model",)
-
     packages: ClassVar[Mapping[str, str]] = dict.fromkeys(LIBRARIES, "")
 
     inputs_are: ClassVar[str] = "model"
