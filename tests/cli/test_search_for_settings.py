@@ -51,6 +51,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_a_plan_takes_clusters_by_document_as_the_search_does(folder: Path, capsys: Capture) -> None:
+    labels = {"queries": [{**query, "relevant_docs": [{"doc": f"d{number // 2}.txt"}]}
+                          for number, query in enumerate(LABELS["queries"])]}  # fmt: skip
+    (folder / "prompt_queries.json").write_text(json.dumps(labels))
+    for clusters in ("null", "document"):
+        options = ("search={method: random, settings: 4}", f"evaluators.clusters={clusters}")
+        plan = ragtrial(capsys, "plan", "experiment.yaml", *(word for option in options for word in ("--set", option)))
+        assert ("Questions that belong together" in plan.out) == (clusters == "document")
+
+
 def search(capsys: Capture, text: str, *more: str) -> Outcome:
     return ragtrial(capsys, "run", "experiment.yaml", "--set", f"search={text}", *more)
 

@@ -45,6 +45,5 @@ def command(
 
 def _search_line(run: runs.Run, options: sweep.SearchOptions) -> str:
     """The settings that a search adds to the settings of the config, and the difference that it can show."""
-    queries = split.split_queries(run.resolved.labels.queries, options, run.config.seed, run.dataset.labels_file)
     more = f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more."
-    return f"{more} {split.power_sentence(queries, options)}"
+    return f"{more} {split.power_sentence(split.split_of(run, options), options)}"

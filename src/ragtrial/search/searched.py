@@ -28,7 +28,7 @@ from ragtrial.report.model import Report, environment
 from ragtrial.report.schema import SearchedPart
 from ragtrial.search.search_result import Choice, SearchResult, TrialPart, decide, sentences_of
 from ragtrial.search.search_run import METHODS, SearchRun, TrialRunner
-from ragtrial.search.split import power_sentence, split_queries
+from ragtrial.search.split import power_sentence, split_of
 
 RESULT, WINNER = "search.json", "winner.yaml"
 
@@ -45,9 +45,7 @@ def search_experiment(config: ExperimentConfig, options: RunOptions) -> Report:
         raise InputError("a search chooses its settings; leave out the names, or set search to null.")
     run = Run.prepare(config, options)
     notice_unlabelled(run)
-    by_document = config.evaluators.clusters == "document"
-    queries, file = run.resolved.labels.queries, run.dataset.labels_file
-    split = split_queries(queries, config.search, config.seed, file, by_document=by_document)
+    split = split_of(run, config.search)
     probes = [setting_of(probe.config, entry) for probe in probes_of(config) for entry in scored(probe.config)]
     run.of_settings([*run.settings, *{probe.key: probe for probe in probes}.values()]).check()
     runner = TrialRunner(run)

@@ -13,6 +13,7 @@ from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.config.sweep import SearchOptions
 from ragtrial.errors import Fault, LabelsError, counted, did_you_mean, listed
 from ragtrial.evaluation.clusters import Places, clusters_of
+from ragtrial.pipeline.run import Run
 from ragtrial.records import Query
 
 USUAL_DEVIATION = 0.2
@@ -34,6 +35,13 @@ class Split:
     def judging(self) -> tuple[str, ...]:
         """The queries that decide the verdict: the held-out queries, or all if none are."""
         return self.held_out or self.searched
+
+
+def split_of(run: Run, options: SearchOptions) -> Split:
+    """The split of the labels of ``run``, whose config says whether documents make clusters."""
+    by_document = run.config.evaluators.clusters == "document"
+    labels, file = run.resolved.labels, run.dataset.labels_file
+    return split_queries(labels.queries, options, run.config.seed, file, by_document=by_document)
 
 
 def split_queries(
