@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -332,6 +332,10 @@ class LocalModel(Options):
     """A model of the sentence-transformers library on this machine."""
 
     named_by = ("model",)
+
+    packages: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("sentence-transformers", "transformers", "tokenizers", "torch"), ""
+    )
 
     model: ModelName
     """The model's name on the hub, or the path of a local folder."""

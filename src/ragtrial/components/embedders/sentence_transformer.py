@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy.typing as npt
@@ -16,17 +16,12 @@ from ragtrial.options import ModelName
 
 M = TypeVar("M")
 
-LIBRARIES = ("sentence-transformers", "transformers", "tokenizers", "torch")
-"""The packages that the library's models need."""
-
 _SPACES: dict[str, Literal["cosine", "ip", "l2"]] = {"cosine": "cosine", "dot": "ip", "euclidean": "l2"}
 
 
 @EMBEDDERS.register("sentence-transformer")
 class SentenceTransformerEmbedder(Embedder, LocalModel):
     """A model of the sentence-transformers library, from the hub or a local folder."""
-
-    packages: ClassVar[Mapping[str, str]] = dict.fromkeys(LIBRARIES, "")
 
     unhashed: ClassVar[frozenset[str]] = Embedder.unhashed | {"device"}
 

@@ -16,7 +16,6 @@ from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.batching import TextList
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.embedders.model_files import LocalModel
-from ragtrial.components.embedders.sentence_transformer import LIBRARIES
 from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext, Texts
 from ragtrial.components.refiners import rerankers
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner, reordered
@@ -82,7 +81,7 @@ class Rerank(LocalModel, SingleInputRefiner):
 
     @property
     def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on where the model is
-        return dict.fromkeys(LIBRARIES if self.endpoint is None else (), "")
+        return LocalModel.packages if self.endpoint is None else {}
 
     @property
     def reranker(self) -> rerankers.Reranker:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -12,7 +12,7 @@ import numpy as np
 from ragtrial.cache.fingerprints import Digest, fingerprint
 from ragtrial.components.batching import TextSource, lengths_of
 from ragtrial.components.embedders.model_files import LocalModel, ModelLayout, ModuleFiles, Task
-from ragtrial.components.embedders.sentence_transformer import LIBRARIES, limit_lengths, load_model
+from ragtrial.components.embedders.sentence_transformer import limit_lengths, load_model
 from ragtrial.components.interfaces import Facts, Ranker, RetrieverContext
 from ragtrial.components.token_vectors.vectors import EncodeTokens, TokenEncoder, TokenVectors
 from ragtrial.components.tokenizers import Tokenizer
@@ -35,8 +35,6 @@ _KINDS = {"SentenceTransformer": "an embedding model", "SparseEncoder": "a spars
 
 class TokenModel(LocalModel, Ranker):
     """The options of a model that gives a text several vectors or weights."""
-
-    packages: ClassVar[Mapping[str, str]] = dict.fromkeys(LIBRARIES, "")
 
     inputs_are: ClassVar[str] = "model"
 
