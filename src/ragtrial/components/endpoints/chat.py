@@ -142,7 +142,7 @@ class KeptReplies:
         self._path = path
         self._replies: dict[str, ChatReply] = {}
         for row in read_rows(path) if path is not None else ():
-            with suppress(ValidationError, LookupError):  # a row that is no reply
+            with suppress(ValidationError, LookupError, TypeError):  # a row that is no reply
                 self._replies[str(row["key"])] = _REPLY.validate_python(row["reply"])
 
     @property
