@@ -214,16 +214,23 @@ def test_of_a_text_that_stands_in_several_places_the_one_is_meant_that_the_libra
 
 
 @pytest.mark.slow
-def test_indexes_retrievers_and_nodes_of_llama_index_are_asked_and_placed(place: Workplace) -> None:
+def test_an_index_of_llama_index_finds_places_in_the_documents_it_was_made_of(place: Workplace) -> None:
     found = place.search(RYE, FRIDGE, name="llama:vectors")
     assert show(found) == [["rye.md[28:58]", "rye.md[0:27]"], ["soup.md[16:56]", "oven.md"]]
     assert all(score is not None for row in scores(found) for score in row)
+
+
+@pytest.mark.slow
+def test_a_retriever_of_llama_index_keeps_its_own_number_and_serves_every_depth(place: Workplace) -> None:
     assert show(place.search(RYE, depth=1, name="llama:vectors", options={"k": 1})) == [["rye.md[28:58]"]]
     place.write("raise RuntimeError", "llama_unused")
     (journal,) = place.journals()
     before = journal.read_bytes()
     assert show(place.search(RYE, depth=9, name="llama:vectors", options={"k": 1})) == [["rye.md[28:58]"]]
     assert journal.read_bytes() == before
+
+
+def test_a_node_of_llama_index_is_of_the_document_in_its_metadata_or_itself(place: Workplace) -> None:
     with pytest.raises(RetrieverError) as error:
         place.search("x", name="llama:Own")
     assert str(error.value) == (
