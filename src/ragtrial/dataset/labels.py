@@ -43,20 +43,15 @@ def _whole_characters(value: Any) -> Any:
 
 Filled = Annotated[str, AfterValidator(_filled)]
 """A text of more than white space."""
-Id = Annotated[
-    str | int,
-    Field(union_mode="left_to_right"),
-    BeforeValidator(_whole),
-    AfterValidator(_filled),
-    AfterValidator(_whole_characters),
-]
+Doc = Annotated[str | int, Field(union_mode="left_to_right"), BeforeValidator(_whole), AfterValidator(_filled)]
+Id = Annotated[Doc, AfterValidator(_whole_characters)]
 Condition = Annotated[dict[str, JsonValue], Field(min_length=1)]
 
 
 class LabelRow(Options):
     """One known good answer."""
 
-    doc: Id
+    doc: Doc
     """The document's id, or under `match: content` a verbatim passage of the documents."""
 
     relevance: Annotated[int, Field(ge=-MOST_GRADE, le=MOST_GRADE), BeforeValidator(_whole)] = 1
