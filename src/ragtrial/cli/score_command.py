@@ -55,9 +55,7 @@ def command(
     rules: _Rules,
     per_query: str | None = option("Write every query's values: .csv .jsonl .md, or -.", "FILE"),
     output: str | None = option("Make a report of it, a new folder that `show` reads.", "REPORT", flags="-o --output"),
-    qrels_format: guessing.Form | None = option(
-        "The format of the qrels, if it is not detected.", type=_FORMS["qrels"]
-    ),
+    qrels_format: guessing.Form | None = option("The qrels' format, if it is not detected.", type=_FORMS["qrels"]),
     run_format: guessing.Form | None = option(
         "The format of the runs, if it is not detected.", flags="--format", type=_FORMS["run"]
     ),
