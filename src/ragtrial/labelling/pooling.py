@@ -48,7 +48,7 @@ class PoolOptions:
 
 @dataclass(frozen=True)
 class PooledHit:
-    """A hit of the query at ``row`` of the inputs, and the best ``rank`` that a setting gives it.
+    """A hit of the query at ``row`` of a comparison, and the best ``rank`` that a setting gives it.
 
     ``weight`` is how much a label of it could move the difference of two settings; 0 where it is judged.
     """
@@ -74,14 +74,14 @@ class Pooled:
 
 
 class Pool:
-    """The first ``depth`` hits of all settings of a inputs, by default to the depth of the primary metric.
+    """The first ``depth`` hits of all compared settings, by default to the depth of the primary metric.
 
     Queries that count for no setting are left out. Raises ReportError for rankings that cannot be read, or that do not
     give the scores of their report.
     """
 
     def __init__(self, inputs: ComparisonInput, depth: int | None = None) -> None:
-        self._contest = inputs
+        self._inputs = inputs
         self._metric = metric_called(inputs.primary)
         self._rankings = JudgedRankings(inputs)
         self._values = inputs.scores(inputs.primary).values
@@ -107,7 +107,7 @@ class Pool:
         """
         rows, highest = [hit.row for hit in hits], self._rankings.highest_grade
         cases = [(hit.row, {hit.found: highest}) for hit in hits]
-        settings = range(len(self._contest.settings))
+        settings = range(len(self._inputs.settings))
         changes = [
             self._rankings.scores(setting, self._metric, cases) - self._rankings.scores_now(setting, self._metric)[rows]
             for setting in settings
@@ -115,16 +115,14 @@ class Pool:
         if len(changes) == 1:
             return np.abs(changes[0])
         best = int(np.argmax([np.nanmean(row) if not np.isnan(row).all() else -np.inf for row in self._values]))
-        baseline = self._contest.baseline
-        pairs = (
-            self._contest.pairs(baseline) if baseline else [Pair(best, other) for other in settings if other != best]
-        )
+        baseline = self._inputs.baseline
+        pairs = self._inputs.pairs(baseline) if baseline else [Pair(best, other) for other in settings if other != best]
         moved = [np.abs(changes[pair.setting] - changes[pair.baseline]) for pair in pairs]
         return np.asarray(np.max(moved, axis=0))
 
 
 def pool_of(inputs: ComparisonInput, options: PoolOptions, progress: Progress | None = None) -> Pooled:
-    """The worklist of a inputs.
+    """The worklist of a comparison.
 
     The order is random, by the seed, with judged hits in between, so that it reveals nothing. Raises InputError
     where nothing is to label, and where texts or the file of the labels cannot be had.
