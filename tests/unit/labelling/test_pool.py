@@ -40,7 +40,7 @@ def pool_of(report: Report, depth: int | None = None, **options: Any) -> Pool:
 
 def chosen(pool: Pool) -> list[tuple[str, object]]:
     """The hits that a label of could move a difference by, in their order."""
-    queries = {place: query.id for place, query in enumerate(pool._contest.queries)}
+    queries = {place: query.id for place, query in enumerate(pool._inputs.queries)}
     return [(queries[hit.row], hit.found) for hit in pool.unjudged if hit.weight > 1e-12]
 
 
