@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -16,7 +15,6 @@ from ragtrial.config.load import AnyConfig, load_config
 from ragtrial.config.metric_choice import depth_of
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.labels import load_prompt_queries
-from ragtrial.errors import LabelsError, listed
 from ragtrial.evaluation.evaluators import QueryHits
 from ragtrial.evaluation.grading import GradedRankings, grade
 from ragtrial.pipeline.results import setting_parameters
@@ -24,7 +22,7 @@ from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.pipeline.scored_setting import evaluated, grade_given_chunks
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import ExperimentResults, FoundText, Hit, Mean, PromptQueries, Query, QueryResult
-from ragtrial.runs.formats.own_files import named_results, read_results
+from ragtrial.runs.formats.own_files import named_results, read_results, row_per_query
 
 
 class RetrievalEvaluator:
@@ -92,7 +90,7 @@ class RetrievalEvaluator:
         else:
             labels = self._run.dataset.labels
             results, queries = named_results(results, labels), labels.queries
-        rows = _rows(results, queries)
+        rows = row_per_query(results, queries)
         run, graded = self._run, self._graded(results.name, rows, queries)
         hits = QueryHits(run.metrics.functions, queries, lambda index: self._hits(rows[index]))
         evaluations = evaluated(graded, run.metrics, run.config.evaluators, None, hits)
@@ -139,19 +137,6 @@ class RetrievalEvaluator:
         codes = [[documents.setdefault(hit.doc, len(documents)) for hit in row] for row in hits]
         unique = collapse(from_rows(codes), np.arange(len(documents), dtype=np.int32)).rankings
         return grade(unique, list(documents), queries, depth, options.relevance_threshold)
-
-
-def _rows(results: ExperimentResults, queries: Sequence[Query]) -> list[QueryResult]:
-    """One result per query; an empty one if there is none. Raises LabelsError for unknown and double queries."""
-    counts = Counter(result.id for result in results.results)
-    unknown = sorted(counts.keys() - {query.id for query in queries})
-    if unknown:
-        raise LabelsError(f"results of {results.name!r} have queries without labels: {listed(map(repr, unknown), 3)}.")
-    twice = [repr(name) for name, count in counts.items() if count > 1]
-    if twice:
-        raise LabelsError(f"results of {results.name!r} have queries more than once: {listed(twice, 3)}; keep one.")
-    by_id = {result.id: result for result in results.results}
-    return [by_id.get(query.id) or QueryResult(query.id, (), query.text) for query in queries]
 
 
 def _json_value(value: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ has texts instead of ids: its documents are the texts themselves (``contexts``),
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,7 @@ from pydantic import BaseModel, Field, RootModel, StrictInt, StrictStr, model_va
 from ragtrial.dataset.faults import Faults, shown
 from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.texts import normalised
-from ragtrial.errors import RunFileError
+from ragtrial.errors import LabelsError, RunFileError, listed
 from ragtrial.options import validate
 from ragtrial.records import ExperimentResults, Hit, PromptQueries, Query, QueryResult
 from ragtrial.runs.formats.rows import distinct, json_lines, number_problem, ranked_run
@@ -192,6 +193,22 @@ def named_results(results: ExperimentResults, labels: PromptQueries | None = Non
         faults.add(f"{results.name}: has no results.")
     faults.raise_any()
     return replace(results, results=tuple(named.values()))
+
+
+def row_per_query(results: ExperimentResults, queries: Sequence[Query]) -> list[QueryResult]:
+    """One result per query, in their order; an empty one if there is none.
+
+    Raises LabelsError for results of unknown queries, and for a query with several.
+    """
+    counts = Counter(result.id for result in results.results)
+    unknown = sorted(counts.keys() - {query.id for query in queries})
+    if unknown:
+        raise LabelsError(f"results of {results.name!r} have queries without labels: {listed(map(repr, unknown), 3)}.")
+    twice = [repr(name) for name, count in counts.items() if count > 1]
+    if twice:
+        raise LabelsError(f"results of {results.name!r} have queries more than once: {listed(twice, 3)}; keep one.")
+    by_id = {result.id: result for result in results.results}
+    return [by_id.get(query.id) or QueryResult(query.id, (), query.text) for query in queries]
 
 
 def ids_by_text(labels: PromptQueries | None) -> dict[str, list[str]]:
