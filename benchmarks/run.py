@@ -15,6 +15,7 @@ above 1 is slower than plain code. Processor seconds (``cpu``) suffer less from 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import platform
@@ -38,6 +39,7 @@ from typing import Any
 from quiet import refuse_if_busy
 
 from ragtrial.components.embedders.model_files import find_model
+from ragtrial.report.model import load_report
 from ragtrial.report.model import environment
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -116,8 +118,9 @@ def ours(beir: Path, folder: Path, *options: str) -> Cost:
     config.write_text(CONFIG.format(beir=json.dumps(str(beir)), model=MODEL, folder=folder))
     before = kept_vectors(folder / "workspace")
     wall, usage, said, told = timed(["-m", "ragtrial", "run", str(config), "--json", *options])
-    report = json.loads(Path(json.loads(said)["report"]).read_text(encoding="utf-8"))
-    (setting,) = report["settings"]
+    path = Path(json.loads(said)["report"])
+    (setting,) = json.loads(path.read_text(encoding="utf-8"))["settings"]
+    rankings = gzip.decompress(load_report(path).ranking_file(setting["name"]).read_bytes()).splitlines()
     told_seconds = {name: float(seconds) for name, seconds in FINISHED.findall(told) if name == "documents"}
     return Cost(
         wall=wall,
@@ -125,7 +128,7 @@ def ours(beir: Path, folder: Path, *options: str) -> Cost:
         peak=peak(usage),
         stages={**told_seconds, **setting["timings"]},
         embedded=kept_vectors(folder / "workspace") - before,
-        hits={query["id"]: [hit["doc"] for hit in query["hits"]] for query in setting["queries"]},
+        hits={row["query"]: row["docs"] for row in map(json.loads, rankings)},
     )
 
 
