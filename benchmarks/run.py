@@ -39,8 +39,7 @@ from typing import Any
 from quiet import refuse_if_busy
 
 from ragtrial.components.embedders.model_files import find_model
-from ragtrial.report.model import load_report
-from ragtrial.report.model import environment
+from ragtrial.report.model import environment, load_report
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 CONFIG = """\
