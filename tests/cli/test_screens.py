@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from command_tree import COMMANDS
 from small_experiment import Capture, ragtrial
 
 ROOT = Path(__file__).parents[2]
@@ -43,9 +44,6 @@ SCREENS = {
     "explain": ("explain", "ndcg@10"),
     "list-metrics": ("list", "metrics"),
     "list-retrievers": ("list", "retrievers"),
-    "help": ("--help",),
-    "help-run": ("run", "--help"),
-    "help-compare": ("compare", "--help"),
 }
 """By the name of the file. A name that ends in -80 is of a terminal of 80 columns, others are of 120."""
 
@@ -70,10 +68,18 @@ def test_a_command_shows_its_golden_screen(
     golden(name, f"{harmless(made.out, folder)}{harmless(made.err, folder)}exit code {made.code}\n")
 
 
+def test_the_help_of_all_commands_is_golden(
+    golden: Callable[[str, str], None], capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    golden("help", "\n".join(ragtrial(capsys, *name.split()[1:], "--help").out for name in COMMANDS))
+
+
 NARROW = [
     *SCREENS.values(), ("validate", "experiment.yaml"), ("chunks", "experiment.yaml", "-n", "2"), ("cache", "list"),
-    ("list", "runs"), ("labels", "list"), ("explain", "chunker.size"), ("show", "--costs"), ("compare", "--axes"),
-    ("pool", "--setting", "words", "-o", "work.json", "--force"), ("help", "labels"), ("help", "search"),
+    ("--help",), ("help", "compare"), ("help", "labels"), ("help", "search"), ("list", "runs"), ("labels", "list"),
+    ("explain", "chunker.size"), ("show", "--costs"), ("compare", "--axes"),
+    ("pool", "--setting", "words", "-o", "work.json", "--force"),
 ]  # fmt: skip
 """What is run in a terminal of 80 columns."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from command_tree import COMMANDS
 from plain_english import sentences, translated
 from ragtrial.cli.group import group
 
@@ -84,18 +85,6 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_is_in_plain_words(page: Path) -> None:
     assert faults(prose(page)) == []
-
-
-def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
-    yield name, command
-    if isinstance(command, click.Group):
-        for inner in command.list_commands(click.Context(command)):
-            found = command.get_command(click.Context(command), inner)
-            assert found is not None
-            yield from commands(found, f"{name} {inner}")
-
-
-COMMANDS = dict(commands(group, "ragtrial"))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

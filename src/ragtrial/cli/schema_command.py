@@ -26,7 +26,7 @@ def command(
     Editors complete and check a config that begins with `# yaml-language-server: $schema=PATH/config.schema.json`.
     """
     schemas = {"config": reference.config_schema, "labels": reference.labels_schema, "report": model.report_schema}
-    text = json.dumps(schemas[what](), indent=2, ensure_ascii=False)
+    text = json.dumps(schemas[what](), indent=2)
     if output is None:
         write(text, terminal.out)
         return Answer()
