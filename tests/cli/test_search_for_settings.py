@@ -1,6 +1,7 @@
 """A search by the command line: what it says, what it writes, what it refuses, and that it goes on after a kill."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def result(made: Outcome) -> dict[str, Any]:
 
 
 def test_a_search_says_its_winner_and_is_compared_on_held_out_questions(folder: Path, capsys: Capture) -> None:
-    made = search(capsys, "{method: tpe, settings: 10, held_out: 0.5, baseline: bm25}")
+    made = search(capsys, "{method: tpe, settings: 12, held_out: 0.5, baseline: bm25}")
     assert made.code == 0
     assert "With 24 held-out questions a difference from the baseline of about 0.12 can be shown" in made.err
     assert "\nBest: " in made.out
@@ -84,9 +85,11 @@ def test_a_search_says_its_winner_and_is_compared_on_held_out_questions(folder: 
     made = ragtrial(capsys, "compare", "latest", "--json")
     assert made.json["queries"] == len(report.search.held_out) == 24
     assert any(warning["code"] == "held-out" for warning in made.json["warnings"])
-    shown = ragtrial(capsys, "compare", "latest", "--search", "--full")
-    assert "settings tried by tpe search" in shown.out
-    assert "best so far" in shown.out
+    full, short = (ragtrial(capsys, "compare", "latest", "--search", *more).out for more in (["--full"], []))
+    assert "12 settings tried by tpe search" in full
+    assert "best so far" in full
+    assert [len(re.findall(r"^\S+ +24 +0\.", screen, re.MULTILINE)) for screen in (full, short)] == [15, 10]
+    assert "\n5 more rows: ragtrial compare --search --full.\n" in short
 
 
 def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, own_cache: Path, capsys: Capture) -> None:

@@ -28,7 +28,7 @@ def _answers(local: QdrantClient) -> Answer:
 
     def create(name: str, body: dict[str, Any]) -> Any:
         asked = models.CreateCollection(**body)
-        assert isinstance(asked.vectors, models.VectorParams)
+        assert asked.vectors is not None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the local mode has no index
             return local.create_collection(name, vectors_config=asked.vectors)

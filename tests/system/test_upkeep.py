@@ -87,6 +87,14 @@ def test_every_stage_is_listed_with_its_size_its_last_use_and_its_experiment(exp
     assert int(told["vectors"].split()[0]) == len(set(experiment.embedded()))
 
 
+def test_a_large_cache_is_listed_with_what_makes_it_smaller(experiment: Experiment, capsys: Capture) -> None:
+    (path,) = experiment.workspace.glob("chunks/*/start.npy")
+    for size in (1_000, 20_100_000_000):  # the file is sparse
+        os.truncate(path, size)
+        assert command_line(["cache", "list", str(experiment.file)]) == 0
+        assert ("`ragtrial cache prune --older-than 30d`" in capsys.readouterr().out) == (size > 1_000)
+
+
 # Removing.
 
 

@@ -120,6 +120,7 @@ HYBRID: dict[str, dict[str, Any]] = {
     "words": {"kind": "bm25", "top_k": 2, "score": False},
     "both": {"kind": "fusion", "inputs": ["dense", "words"], "top_k": 4},
     "few": {"kind": "fusion", "inputs": ["dense", "words"], "top_k": 4, "rank_constant": 1},
+    "shallow": {"kind": "fusion", "inputs": ["dense", "both"], "candidates": 2, "top_k": 2},  # kept as settings
     "varied": {"kind": "mmr", "inputs": "both", "top_k": 4},
     "worded": {"kind": "expand", "inputs": "dense", "templates": ["Recipe: {query}"], "top_k": 4},
 }

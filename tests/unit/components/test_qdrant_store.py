@@ -1,13 +1,16 @@
 """Qdrant: collections that it scans are named, options arrive, and no key is written anywhere."""
 
 import json
+import re
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ragtrial.engines.qdrant import QdrantStore
-from ragtrial.errors import StoreError
+from qdrant_double import qdrant_double
+from ragtrial.engines.qdrant import QdrantCollectionOptions, QdrantStore
+from ragtrial.errors import InputError, StoreError
 from store_kinds import found_by, nothing, opened, recall
 from vector_oracles import exactly, like_embeddings, vectors_of
 
@@ -72,3 +75,24 @@ def test_an_index_with_other_bytes_is_an_error_that_names_its_folder(tmp_path: P
     with pytest.raises(StoreError) as caught:
         QdrantStore().open(vectors, tmp_path)
     assert str(tmp_path) in str(caught.value)
+
+
+def test_one_vector_of_a_collection_is_searched() -> None:
+    from qdrant_client import QdrantClient, models
+
+    def params(distance: str, size: int) -> models.VectorParams:
+        return models.VectorParams(size=size, distance=models.Distance(distance))
+
+    with qdrant_double() as url, closing(QdrantClient(url=url, check_compatibility=False)) as client:
+        named = {"a": params("Dot", 2), "b": params("Cosine", 3), "c": params("Manhattan", 4)}
+        client.create_collection("named", vectors_config=named)
+        client.create_collection("bare", vectors_config=params("Dot", 2))
+        for name, vector, fault in (
+            ("named", None, "has several vectors: set `vector` to one of a, b, c."),
+            ("named", "c", "compares by Manhattan; it must be one of Cosine, Dot, Euclid."),
+            ("bare", "a", "has one vector without a name; remove `vector`."),
+        ):
+            with pytest.raises(InputError, match=rf"^the collection '{name}' at \S+ {re.escape(fault)}$"):
+                QdrantCollectionOptions(kind="qdrant", url=url, name=name, vector=vector).open()
+        with closing(QdrantCollectionOptions(kind="qdrant", url=url, name="named", vector="b").open()) as opened:
+            assert (opened.space, opened.dimension) == ("cosine", 3)

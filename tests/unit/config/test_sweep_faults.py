@@ -54,6 +54,8 @@ include: [{embedder: {model: a}, embedder.model: ip}, {chunker: {kind: document}
         ("{size: [1, 2]}", 12, f": {SHAPES} (found a mapping)."),
         ("{range: [1, 2, 1]}", 12, f": {SHAPES} (found a mapping)."),
         ("[]", 12, " has 0 entries; it must have at least 1."),
+        ("{between: [2, 2]}", 27, ".between: must be two finite numbers, the lower one first."),
+        ("{between: [0, 1], log: true}", 12, ": log needs numbers above 0; the lowest is 0."),
     ],
 )  # fmt: skip
 def test_an_axis_of_another_shape_is_refused(axis: str, column: int, message: str) -> None:

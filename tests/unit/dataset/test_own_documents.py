@@ -19,8 +19,8 @@ def found(folder: Path, unit: str = "document", text: str = ARGUMENT, title: str
         folder / "corpus.jsonl",
         [{"_id": "a1", "title": title, "text": ARGUMENT}, {"_id": "a2", "text": REPLY}, {"_id": "a3", "text": "zoos"}],
     )
-    write_rows(folder / "queries.jsonl", [{"_id": "a1", "text": text}])
-    write_files(folder, {"qrels/test.tsv": "a1\ta2\t1\n"})
+    write_rows(folder / "queries.jsonl", [{"_id": "a1", "text": text}, {"_id": "of no document", "text": "zoos"}])
+    write_files(folder, {"qrels/test.tsv": "a1\ta2\t1\nof no document\ta3\t1\n"})
     cut = {"k": [1]}
     config = {
         "experiment": "own",
@@ -37,7 +37,7 @@ def found(folder: Path, unit: str = "document", text: str = ARGUMENT, title: str
     (folder / "experiment.yaml").write_text(json.dumps(config), encoding="utf-8")
     loaded = load_config(folder / "experiment.yaml")
     retrieved = RetrievalEvaluator(loaded).retrieve()
-    ids = {hit.doc for results in retrieved for query in results.results for hit in query.hits}
+    ids = {hit.doc for results in retrieved for query in results.results if query.id == "a1" for hit in query.hits}
     is_reported = any(one.code == "own-documents" for one in Run.of(loaded).warnings)
     assert is_reported == (ids != {"a1"} and "a1" not in ids and dataset.get("drop_query_document") is not False)
     return sorted(ids)
