@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty
 
-from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
+from ragtrial.components.chunkers.base import CHUNKERS, Ruler
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.components.tokenizers import Words
 from ragtrial.dataset.documents import read_documents
@@ -59,9 +59,9 @@ def _chunk(kind: str, **options: object) -> Callable[[str], object]:
     def split(text: str) -> object:
         text = normalised(text)
         if options.get("unit") == "characters":
-            return chunker.split(text, LengthFunction(range(len(text))))
+            return chunker.split(text, Ruler(range(len(text))))
         (starts,) = Words().starts([text])
-        return chunker.split(text, LengthFunction(starts, 0, Words().alone))
+        return chunker.split(text, Ruler(starts, 0, Words().alone))
 
     return split
 

@@ -69,35 +69,35 @@ def unfilled(queries: int, depth: int) -> Rankings:
 class Collapsed:
     """Rankings with every owner once, at the rank of its first unit.
 
-    ``units`` has the code of that unit, shape as ``rankings``; ``places`` has its original rank, counted from 1, int64
-    of that shape, 0 at the padding; ``dropped`` counts the later units per query.
+    ``units`` has the code of that unit, shape as ``rankings``; ``ranks`` has its original rank, counted from 1,
+    int64 of that shape, 0 at the padding; ``dropped`` counts the later units per query.
     """
 
     rankings: Rankings
     units: Codes
-    places: Counts
+    ranks: Counts
     dropped: Counts
 
     def cut(self, depth: int) -> Collapsed:
         """The first ``depth`` owners of every query; ``dropped`` is unchanged."""
-        return Collapsed(self.rankings.cut(depth), self.units[:, :depth], self.places[:, :depth], self.dropped)
+        return Collapsed(self.rankings.cut(depth), self.units[:, :depth], self.ranks[:, :depth], self.dropped)
 
     def of(self, rows: npt.NDArray[np.bool_]) -> Collapsed:
         """The rows that ``rows``, shape (queries,), marks."""
         rankings = Rankings(self.rankings.codes[rows], self.rankings.scores[rows])
-        return Collapsed(rankings, self.units[rows], self.places[rows], self.dropped[rows])
+        return Collapsed(rankings, self.units[rows], self.ranks[rows], self.dropped[rows])
 
     def then(self, later: Collapsed, read: int) -> Collapsed:
         """The same, and behind it what only ``later`` has, for which the first ``read`` hits were read before."""
         codes = np.hstack([self.rankings.codes, later.rankings.codes])
         scores = np.hstack([self.rankings.scores, later.rankings.scores])
         units = np.hstack([self.units, later.units])
-        places = np.hstack([self.places, np.where(later.places > 0, np.maximum(later.places, read), 0)])
+        ranks = np.hstack([self.ranks, np.where(later.ranks > 0, np.maximum(later.ranks, read), 0)])
         once = collapse(Rankings(codes, scores), np.arange(int(codes.max(initial=0)) + 1, dtype=np.int32))
-        columns, is_filled = np.maximum(once.places - 1, 0), once.places > 0
+        columns, is_filled = np.maximum(once.ranks - 1, 0), once.ranks > 0
         kept_units = np.where(is_filled, np.take_along_axis(units, columns, axis=1), PADDING).astype(np.int32)
-        kept_places = np.where(is_filled, np.take_along_axis(places, columns, axis=1), 0)
-        return Collapsed(once.rankings, kept_units, kept_places, later.dropped)
+        kept_ranks = np.where(is_filled, np.take_along_axis(ranks, columns, axis=1), 0)
+        return Collapsed(once.rankings, kept_units, kept_ranks, later.dropped)
 
 
 def deeper(depth: int, width: Callable[[int], int | None]) -> int:
@@ -120,20 +120,20 @@ def collapse(rankings: Rankings, owner: Codes) -> Collapsed:
     is_unit = codes != PADDING
     owners = np.where(is_unit, owner[codes], PADDING) if len(owner) else codes
     if not _any_twice(owners) and bool((is_unit[:, :-1] >= is_unit[:, 1:]).all()):  # each stays where it is
-        places = np.where(is_unit, np.arange(1, codes.shape[1] + 1), 0)
-        one_each = Collapsed(Rankings(owners, rankings.scores), codes, places, np.zeros(len(rankings), dtype=np.int64))
+        ranks = np.where(is_unit, np.arange(1, codes.shape[1] + 1), 0)
+        one_each = Collapsed(Rankings(owners, rankings.scores), codes, ranks, np.zeros(len(rankings), dtype=np.int64))
         return one_each.cut(int(rankings.lengths.max(initial=0)))
     rows, columns = np.nonzero(_is_first(owners) & is_unit)
     kept_per_row = np.bincount(rows, minlength=len(rankings))
     starts = np.cumsum(kept_per_row) - kept_per_row
     kept_columns = np.arange(len(rows)) - starts[rows]
     made = unfilled(len(rankings), int(kept_per_row.max(initial=0)))
-    units, places = made.codes.copy(), np.zeros(made.codes.shape, dtype=np.int64)
+    units, ranks = made.codes.copy(), np.zeros(made.codes.shape, dtype=np.int64)
     made.codes[rows, kept_columns] = owners[rows, columns]
     made.scores[rows, kept_columns] = rankings.scores[rows, columns]
     units[rows, kept_columns] = codes[rows, columns]
-    places[rows, kept_columns] = columns + 1
-    return Collapsed(made, units, places, is_unit.sum(axis=1, dtype=np.int64) - kept_per_row)
+    ranks[rows, kept_columns] = columns + 1
+    return Collapsed(made, units, ranks, is_unit.sum(axis=1, dtype=np.int64) - kept_per_row)
 
 
 def _any_twice(codes: Codes) -> bool:

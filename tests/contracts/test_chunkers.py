@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.chunkers.base import CHUNKERS, Chunker, EmbeddingChunker, LengthFunction, SizedChunker
+from ragtrial.components.chunkers.base import CHUNKERS, Chunker, EmbeddingChunker, Ruler, SizedChunker
 from ragtrial.components.embedders.base import Encode
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.components.tokenizers import Tokenizer, Words
@@ -53,7 +53,7 @@ def chunker(kind: str, **written: object) -> Chunker:
     return made
 
 
-def split(made: Chunker, text: str, ruler: LengthFunction, encode: Encode) -> list[Span]:
+def split(made: Chunker, text: str, ruler: Ruler, encode: Encode) -> list[Span]:
     """The spans, where they are decided by vectors with those of a real model."""
     if not isinstance(made, EmbeddingChunker):
         return made.split(text, ruler)
@@ -78,15 +78,15 @@ def limited(kind: str, size: int, overlap: int = 0, unit: str = "characters") ->
     return chunker(kind, **options)
 
 
-def ruler_of(text: str, unit: str, tokenizer: Tokenizer, overhead: int = 0) -> LengthFunction:
+def ruler_of(text: str, unit: str, tokenizer: Tokenizer, overhead: int = 0) -> Ruler:
     if unit == "characters":
-        return LengthFunction(range(len(text)), overhead)
+        return Ruler(range(len(text)), overhead)
     counter = Words() if unit == "words" else tokenizer
-    return LengthFunction(counter.starts([text])[0], overhead, counter.alone)
+    return Ruler(counter.starts([text])[0], overhead, counter.alone)
 
 
-def pieces(made: Chunker, text: str, ruler: LengthFunction | None = None) -> list[str]:
-    return [text[span.start : span.end] for span in made.split(text, ruler or LengthFunction(range(len(text))))]
+def pieces(made: Chunker, text: str, ruler: Ruler | None = None) -> list[str]:
+    return [text[span.start : span.end] for span in made.split(text, ruler or Ruler(range(len(text))))]
 
 
 def uncovered(text: str, spans: Sequence[Span]) -> str:
@@ -170,7 +170,7 @@ def test_a_text_that_fits_is_one_chunk(kind: str, text: str) -> None:
 @every_kind
 @given(text=document_texts)
 def test_the_same_text_is_always_cut_the_same_way(kind: str, text: str, encode: Encode) -> None:
-    ruler, other = LengthFunction(range(len(text))), LengthFunction(list(range(len(text))))
+    ruler, other = Ruler(range(len(text))), Ruler(list(range(len(text))))
     assert split(chunker(kind), text, ruler, encode) == split(chunker(kind), text, other, encode)
 
 
@@ -188,11 +188,11 @@ def test_a_kind_says_what_it_needs_and_hashes_json_with_its_revision(
     assert made.needs_embedder == isinstance(made, EmbeddingChunker)
     if made.needs_embedder:
         with pytest.raises(TypeError, match=f"the chunker '{kind}' needs vectors"):
-            made.split("text", LengthFunction(range(4)))
-    before = fingerprint(made.fingerprint_parts())
-    assert before == fingerprint(chunker(kind).fingerprint_parts())
+            made.split("text", Ruler(range(4)))
+    before = fingerprint(made.hashed_parts())
+    assert before == fingerprint(chunker(kind).hashed_parts())
     monkeypatch.setattr(type(made), "revision", 99)
-    assert fingerprint(made.fingerprint_parts()) != before
+    assert fingerprint(made.hashed_parts()) != before
 
 
 def test_presets_are_what_they_stand_for_and_rulers_count_starts() -> None:
@@ -207,7 +207,7 @@ def test_presets_are_what_they_stand_for_and_rulers_count_starts() -> None:
     own = chunker("recursive", preset="langchain", separators=[".", ""], keep="end")
     assert (own.separators, own.keep, own.measure) == ((".", ""), "end", "text")  # type: ignore[attr-defined]
     assert hash(own) != hash(made)
-    ruler = LengthFunction([0, 4, 4, 9])
+    ruler = Ruler([0, 4, 4, 9])
     assert [ruler.length(*span) for span in [(0, 10), (0, 4), (4, 9), (5, 9), (9, 9), (1, 5)]] == [4, 1, 2, 0, 0, 2]
     assert pieces(chunker("document"), " \n# Hub\n\nHold. \n") == ["# Hub\n\nHold."]
 
@@ -253,9 +253,7 @@ def test_whatever_the_separators_and_the_preset_nothing_but_white_space_is_lost(
 def test_titles_are_nothing_if_texts_are_measured(kind: str, text: str, sizing: tuple[int, int], overhead: int) -> None:
     made = chunker(kind, size=sizing[0], overlap=sizing[1], unit="characters", measure="text")
     alone = sized(kind, *sizing)
-    assert made.split(text, LengthFunction(range(len(text)), overhead)) == alone.split(
-        text, LengthFunction(range(len(text)))
-    )
+    assert made.split(text, Ruler(range(len(text)), overhead)) == alone.split(text, Ruler(range(len(text))))
 
 
 @every_sized_kind
@@ -287,13 +285,13 @@ def test_what_counts_is_one_word_and_hashed_by_content(kind: str, written: dict[
     ],
 )  # fmt: skip
 def test_the_overhead_is_paid_from_the_size(size: int, overlap: int, overhead: int, window: tuple[int, int]) -> None:
-    assert sized("fixed", size, overlap).window(LengthFunction((), overhead)) == window
+    assert sized("fixed", size, overlap).window(Ruler((), overhead)) == window
 
 
 @given(st.text("abc", min_size=1, max_size=60), sizes())
 def test_fixed_windows_are_full_but_for_the_last_and_repeat_the_overlap(text: str, sizing: tuple[int, int]) -> None:
     size, overlap = sizing
-    ruler = LengthFunction(range(len(text)))
+    ruler = Ruler(range(len(text)))
     made = sized("fixed", size, overlap)
     spans = made.split(text, ruler)
     assert all(span.end - span.start == size for span in spans[:-1])

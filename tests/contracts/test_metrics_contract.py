@@ -172,7 +172,7 @@ def test_a_query_for_which_a_metric_is_not_defined_scores_zero(metrics: list[Met
     graded = case.graded()
     for metric in metrics:
         if metric.name not in ("judged", *SAYS_WHAT_IS_NOT_KNOWN):  # whose values rest on judgments of any grade
-            defined = metric.eligible(metric.seen(graded))
+            defined = metric.eligible(metric.prepared(graded))
             assert not scores(metric, graded)[~defined].any(), metric
 
 
@@ -204,7 +204,7 @@ def test_computing_changes_nothing_it_was_given(name: str) -> None:
     given: list[npt.NDArray[Any]] = [graded.starts, graded.ranks, graded.indices, graded.lengths]
     given += [judgments.starts, judgments.grades, judgments.ordered]
     kept: list[npt.NDArray[Any]] = [
-        graded.rows, graded.grades, graded.relevant, graded.is_judged, graded.relevant_counts, graded.places,
+        graded.rows, graded.grades, graded.relevant, graded.is_judged, graded.relevant_counts, graded.label_positions,
     ]  # fmt: skip
     given += kept
     given += [graded.relevant_so_far, judgments.rows, judgments.descending, judgments.best]

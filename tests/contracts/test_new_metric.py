@@ -10,7 +10,7 @@ import pytest
 
 from experiments import python, write_experiment
 from ragtrial.comparison.comparison_input import input_of
-from ragtrial.comparison.query_differences import gain_share
+from ragtrial.comparison.query_differences import GainShare
 from ragtrial.evaluation.bounds import attainable, tie_range
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import METRICS, parse_metric
@@ -72,7 +72,7 @@ def test_a_run_computes_describes_splits_and_shows_it(report: Report) -> None:
         assert setting.scores["halved_recall@2"].mean == pytest.approx((setting.scores["recall@2"].mean or 0) / 2)
     assert report.metrics["halved_recall@2"].formula == "relevant hits in the first k / 2R"
     query = next(one for one in report.queries if one.relevant_docs)
-    share = gain_share("halved_recall@2", query, report)
+    share = GainShare.of("halved_recall@2", query, report)
     assert share.at(query.relevant_docs[0].doc, 1) == 1 / (2 * share.relevant)
     contest = input_of([str(report.folder)], primary="halved_recall@2")
     assert Pool(contest).unjudged[0].weight > 0

@@ -339,7 +339,7 @@ def test_no_questions_find_nothing_and_facts_are_json_values(run: Run, name: str
     assert (len(found.candidates.rankings), found.candidates.skipped.shape, documents_of(found)) == (0, (0,), [])
     retriever = setting_of_case(run, name).retriever
     asked = [retriever.asked(question) for question in questions_of(run)]
-    inputs = retriever.inputs(run.corpus.resources.digest)
+    inputs = retriever.hashed_content(run.corpus.resources.digest)
     assert json.loads(json.dumps([asked, inputs])) == [asked, inputs]
     facts = dict(ranked(run, name, questions_of(run)).candidates.facts)
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts

@@ -13,7 +13,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from langchain_text_splitters.base import Tokenizer as LangChainTokenizer
 from langchain_text_splitters.base import split_text_on_tokens
 
-from ragtrial.components.chunkers.base import LengthFunction
+from ragtrial.components.chunkers.base import Ruler
 from ragtrial.components.chunkers.plain import FixedChunker, RecursiveChunker
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.texts import normalised
@@ -54,7 +54,7 @@ def byte_pairs(tmp_path_factory: pytest.TempPathFactory, support: list[str]) -> 
     return path
 
 
-def ours(made: RecursiveChunker | FixedChunker, text: str, ruler: LengthFunction) -> list[str]:
+def ours(made: RecursiveChunker | FixedChunker, text: str, ruler: Ruler) -> list[str]:
     return [text[span.start : span.end] for span in made.split(text, ruler)]
 
 
@@ -74,10 +74,10 @@ def preset(size: int, overlap: int, separators: Sequence[str] = LANGCHAIN, keep:
     )
 
 
-def ruler_of(text: str, tokenizer: Tokenizer | None, overhead: int = 50) -> LengthFunction:
+def ruler_of(text: str, tokenizer: Tokenizer | None, overhead: int = 50) -> Ruler:
     if tokenizer is None:
-        return LengthFunction(range(len(text)), overhead)
-    return LengthFunction(tokenizer.starts([text])[0], overhead, tokenizer.alone)
+        return Ruler(range(len(text)), overhead)
+    return Ruler(tokenizer.starts([text])[0], overhead, tokenizer.alone)
 
 
 def without_repeats(found: list[str], kept: list[str]) -> list[str]:

@@ -144,7 +144,7 @@ def test_equal_scores_go_by_place_with_their_hits(
         hits = list(zip(*(one[row, :length].tolist() for one in (rankings.scores, codes, units, places)), strict=True))
         known = [hit for hit in hits if not np.isnan(hit[0])]
         expected = sorted(known, key=lambda hit: (hit[0], place[hit[1]]), reverse=True) + hits[len(known) :]
-        columns = (made.rankings.scores, made.rankings.codes, made.units, made.places)
+        columns = (made.rankings.scores, made.rankings.codes, made.units, made.ranks)
         found = list(zip(*(one[row, :length].tolist() for one in columns), strict=True))
         assert [hit[1:] for hit in found] == [hit[1:] for hit in expected]
         assert (made.rankings.codes[row, length:] == PADDING).all()

@@ -61,7 +61,7 @@ def with_metric(report: Report, metric: str, values: Values) -> Report:
 
 
 def metric_of(name: str, threshold: int = 1) -> MetricPart:
-    return metric_part(parse_metric(name), EvaluatorOptions(relevance_threshold=threshold))
+    return metric_part(parse_metric(name), EvaluatorOptions(relevance_threshold=threshold), {})
 
 
 def setting_of(name: str, metric: str, values: Sequence[float | None], **more: Any) -> SettingPart:

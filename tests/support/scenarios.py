@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ragtrial.evaluation.evaluators import scores_of
-from ragtrial.evaluation.grading import GradedRankings, grade
-from ragtrial.evaluation.metrics import METRICS, Metric, Scores, parse_metric
+from ragtrial.evaluation.grading import GradedRankings, Scores, grade
+from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from ragtrial.rankings import from_rows
 from ragtrial.records import Judgment, Query
 
@@ -89,7 +89,7 @@ def hit_places(graded: GradedRankings) -> list[list[int | None]]:
     """The place of each relevant hit among the query's relevant documents, None for other hits."""
     rows: list[list[int | None]] = [[None] * length for length in graded.lengths.tolist()]
     for hit in graded.relevant.nonzero()[0].tolist():
-        rows[int(graded.rows[hit])][int(graded.ranks[hit]) - 1] = int(graded.places[hit])
+        rows[int(graded.rows[hit])][int(graded.ranks[hit]) - 1] = int(graded.label_positions[hit])
     return rows
 
 

@@ -41,7 +41,7 @@ def graded_as_trec_eval_does(qrels: Labels, run: Scored, threshold: int = 1) -> 
         np.array([len(run.get(query, {})) for query in qrels], dtype=np.int64),
         depth=None,
         threshold=threshold,
-        pooled=True,
+        skips_negatives=True,
     )
 
 

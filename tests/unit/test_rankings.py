@@ -96,6 +96,6 @@ def test_padding_between_units_goes_and_places_tell_where_they_stood(last: int) 
     found = collapse(Rankings(codes, scores), np.arange(8, dtype=np.int32))
     rows = [[3, 5], [7, 3]] if last == 7 else [[3, 5], [3]]
     assert rows_of(found.rankings) == rows
-    assert found.places.tolist() == ([[1, 3], [2, 3]] if last == 7 else [[1, 3], [2, 0]])
+    assert found.ranks.tolist() == ([[1, 3], [2, 3]] if last == 7 else [[1, 3], [2, 0]])
     assert found.dropped.tolist() == [0, 0 if last == 7 else 1]
     assert found.rankings.codes.dtype == found.units.dtype == np.int32

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragtrial.cache.atomic import write_bytes
 from ragtrial.cache.fingerprints import text_key
-from ragtrial.cache.seals import say_repaired
+from ragtrial.cache.seals import note_repair
 from ragtrial.cache.untrusted import load_json
 from ragtrial.errors import WorkspaceError, counted
 
@@ -24,7 +24,7 @@ def read_rows(path: Path) -> Iterator[Any]:
     own, foreign = _contents(path)
     yield from map(load_json, own)
     if foreign:
-        say_repaired(path, f"{counted(foreign, 'line')} of another file")
+        note_repair(path, f"{counted(foreign, 'line')} of another file")
 
 
 def drop_foreign_rows(path: Path) -> int:

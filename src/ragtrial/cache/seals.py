@@ -182,7 +182,7 @@ REPAIRS: list[tuple[Path, str]] = []
 """The paths that this process found damaged, each with a sentence."""
 
 
-def say_repaired(path: Path, why: str) -> None:
+def note_repair(path: Path, why: str) -> None:
     """Report that ``path`` is damaged, and is built again."""
     message = f"{path} is damaged ({why}); it is made again."
     logger.warning(message)

@@ -300,7 +300,7 @@ class SharedCache:
             raise DamagedError("no rows of this kind are shared")
         keys = self._keys(name)
         with VectorCache(root / kind / f"{model}.sqlite") as cache:
-            is_absent = cache.missing(keys, unread=True)
+            is_absent = cache.missing(keys, unchecked=True)
             if not is_absent.any():
                 return 0
             content = self._files.read(name, _MOST_PACK_BYTES)
@@ -309,7 +309,7 @@ class SharedCache:
             pack = _pack_in(content, keys, model)
             if kind == "vectors":
                 _check_vectors(pack, cache)
-            cache.name(pack.what)
+            cache.describe(pack.what)
             cache.write(keys[is_absent], [pack.rows[row] for row in np.flatnonzero(is_absent)], pack.costs[is_absent])
             if pack.probe is not None:
                 cache.keep_probe(*pack.probe)
@@ -402,7 +402,8 @@ def _keys_file(pack: str) -> str:
 def _packs(cache: VectorCache, keys: Keys) -> Iterator[tuple[Keys, bytes]]:
     """The rows of ``keys`` in packs: a line of JSON, the lengths of the probe and of the rows, costs, probe, rows."""
     probe = cache.probe()
-    about = json.dumps({"model": cache.path.stem, "what": cache.what, "probe": probe and probe[0]}).encode() + b"\n"
+    content = {"model": cache.path.stem, "what": cache.description, "probe": probe and probe[0]}
+    about = json.dumps(content).encode() + b"\n"
     vector, rows, begin = b"" if probe is None else probe[1].tobytes(), list[bytes](), 0
     for start in range(0, len(keys), _ROWS_AT_ONCE):
         rows += cache.read_each(keys[start : start + _ROWS_AT_ONCE])
@@ -450,7 +451,7 @@ def _check_vectors(pack: _Pack, cache: VectorCache) -> None:
     for text, vector in filter(None, (cache.probe(), pack.probe)):
         key = keys_in(text_key(text))
         others = [*vectors[(pack.keys == key).all(axis=1)]]
-        others += [] if cache.missing(key, unread=True)[0] else [*cache.read(key)]
+        others += [] if cache.missing(key, unchecked=True)[0] else [*cache.read(key)]
         if not all(are_of_one_model(vector, other) for other in others):
             why = "a text has another vector there: its vectors are of another model of the same name"
             raise DamagedError(f"{why}; {again}")

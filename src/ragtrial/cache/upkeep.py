@@ -242,7 +242,7 @@ def _stage_in_words(path: Path) -> str:
 def _cache_in_words(path: Path, things: str) -> str:
     try:
         with VectorCache(path, as_it_is=True) as cache:
-            return f"{len(cache):,} cached {things} ({cache.what})"
+            return f"{len(cache):,} cached {things} ({cache.description})"
     except WorkspaceError as error:
         return f"cached {things}, which cannot be read: {error.__cause__}"
 

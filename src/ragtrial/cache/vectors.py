@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES, text_key
-from ragtrial.cache.seals import DamagedError, check_database, say_repaired
+from ragtrial.cache.seals import DamagedError, check_database, note_repair
 from ragtrial.errors import WorkspaceError, counted
 from ragtrial.rankings import Floats
 
@@ -73,12 +73,12 @@ def keys_in(content: bytes) -> Keys:
 class VectorCache:
     """float32 vectors of one dimension by 16-byte key. Close it, or use it as a context manager. Safe for threads.
 
-    ``what`` describes the model, ``name`` is its fingerprint, by default the name of the file; both are written when
+    ``description`` is of the model, ``name`` is its fingerprint, by default the name of the file; both are written when
     the file is created. A file that is not a whole database, or has another ``name``, is created again, unless
     ``as_it_is``.
     """
 
-    def __init__(self, path: Path, what: str = "", *, name: str = "", as_it_is: bool = False) -> None:
+    def __init__(self, path: Path, description: str = "", *, name: str = "", as_it_is: bool = False) -> None:
         from filelock import FileLock
 
         self.path = path
@@ -90,13 +90,13 @@ class VectorCache:
                 with FileLock(f"{path}.lock"):
                     _remove_if_damaged(path, self._name)
             if _is_in_wal_mode(path):  # only a file that was made to its end, and is on no network file system
-                self._open(what)
+                self._open(description)
             else:
                 with FileLock(f"{path}.lock"):  # the change to WAL fails at once if another process makes it, too
                     self.path.touch()  # with the user's umask, which SQLite heeds only in part
-                    self._open(what, is_new=True)
+                    self._open(description, is_new=True)
 
-    def _open(self, what: str, *, is_new: bool = False) -> None:
+    def _open(self, description: str, *, is_new: bool = False) -> None:
         self._connection = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
         try:
             if is_new:
@@ -111,7 +111,7 @@ class VectorCache:
             if is_new:
                 statement = "INSERT INTO model SELECT ?, '' WHERE NOT EXISTS (SELECT 1 FROM model)"
                 self._connection.execute(statement, (self._name,))
-            self.name(what)
+            self.describe(description)
         except BaseException:
             self._connection.close()
             raise
@@ -127,7 +127,7 @@ class VectorCache:
             self._connection.close()
 
     @property
-    def what(self) -> str:
+    def description(self) -> str:
         """The description of the model."""
         with self._errors():
             row = self._connection.execute("SELECT CAST(what AS BLOB) FROM model LIMIT 1").fetchone()
@@ -163,16 +163,16 @@ class VectorCache:
         with self._errors():
             return keys_in(b"".join(key for (key,) in self._connection.execute("SELECT key FROM vectors")))
 
-    def name(self, what: str) -> None:
+    def describe(self, description: str) -> None:
         """Describe the model, unless the file has a description."""
-        if what and not self.what:
-            self._change("UPDATE model SET what = ?", [(what,)])
+        if description and not self.description:
+            self._change("UPDATE model SET what = ?", [(description,)])
 
-    def missing(self, keys: Keys, *, unread: bool = False) -> npt.NDArray[np.bool_]:
-        """True for each key without a vector, shape (keys,); damaged vectors are removed unless they are ``unread``."""
+    def missing(self, keys: Keys, *, unchecked: bool = False) -> npt.NDArray[np.bool_]:
+        """True for each key without a vector, shape (keys,); damaged vectors are removed unless ``unchecked``."""
         absent = np.ones(len(keys), dtype=np.bool_)
         for start, block in _blocks(keys):
-            known = {key for (key,) in self._rows("key", block)} if unread else self._whole(block)
+            known = {key for (key,) in self._rows("key", block)} if unchecked else self._sound_rows(block)
             absent[start : start + len(block)] = [key not in known for key in block]
         return absent
 
@@ -185,7 +185,7 @@ class VectorCache:
         """The bytes under each of ``keys``, which may be of several lengths. KeyError as ``read``."""
         parts: list[bytes] = []
         for _, block in _blocks(keys):
-            rows = self._whole(block)
+            rows = self._sound_rows(block)
             parts += (rows[key][0] for key in block)
         return parts
 
@@ -193,7 +193,7 @@ class VectorCache:
         """The costs of the vectors of ``keys``, as they were when each was computed."""
         costs = np.full((len(keys), 2), np.nan)
         for start, block in _blocks(keys):
-            rows = self._whole(block)
+            rows = self._sound_rows(block)
             for position, key in enumerate(block, start):
                 if key in rows and rows[key][1]:
                     costs[position] = np.frombuffer(rows[key][1])
@@ -206,10 +206,8 @@ class VectorCache:
         """
         known = [b""] * len(keys) if costs is None else [b"" if np.isnan(row).all() else row.tobytes() for row in costs]
         rows = [(key.tobytes(), row.tobytes(), cost) for key, row, cost in zip(keys, vectors, known, strict=True)]
-        self._change(
-            "INSERT OR REPLACE INTO vectors (key, vector, cost, crc) VALUES (?, ?, ?, ?)",
-            ((*row, self._crc(*row)) for row in rows),
-        )
+        statement = "INSERT OR REPLACE INTO vectors (key, vector, cost, crc) VALUES (?, ?, ?, ?)"
+        self._change(statement, ((*row, self._crc(*row)) for row in rows))
 
     def drop_damaged(self) -> int:
         """Remove the vectors whose bytes were changed; how many they were. Reads them all."""
@@ -219,7 +217,7 @@ class VectorCache:
         self._drop(damaged)
         return len(damaged)
 
-    def _whole(self, keys: list[bytes]) -> dict[bytes, tuple[bytes, bytes]]:
+    def _sound_rows(self, keys: list[bytes]) -> dict[bytes, tuple[bytes, bytes]]:
         """The vectors and costs of those ``keys`` that have a vector; damaged rows are removed."""
         found, damaged = dict[bytes, tuple[bytes, bytes]](), list[bytes]()
         for key, vector, cost, crc in self._rows("key, vector, cost, crc", keys):
@@ -228,7 +226,7 @@ class VectorCache:
             else:
                 damaged.append(key)
         if damaged:
-            say_repaired(self.path, f"{counted(len(damaged), 'row')} of other bytes, or of another model")
+            note_repair(self.path, f"{counted(len(damaged), 'row')} of other bytes, or of another model")
             self._drop(damaged)
         return found
 
@@ -285,7 +283,7 @@ def _remove_if_damaged(path: Path, name: str) -> None:
             check_model(path, name)
             _checked.add(known)
         except DamagedError as error:
-            say_repaired(path, str(error))
+            note_repair(path, str(error))
             for part in ("", "-wal", "-shm", "-journal"):
                 Path(f"{path}{part}").unlink(missing_ok=True)
 

@@ -16,17 +16,7 @@ from ragtrial.cache.atomic import TEMPORARY_PREFIX, new_folder, remove_folder, r
 from ragtrial.cache.bookkeeping import FileDigests, Presence, Rates, Usage, only_writer
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.remote import Servers, UnreachedError, release
-from ragtrial.cache.seals import (
-    REPAIRS,
-    SMALL,
-    DamagedError,
-    MadeOf,
-    Seal,
-    check_bytes,
-    check_sizes,
-    say_repaired,
-    seal,
-)
+from ragtrial.cache.seals import REPAIRS, SMALL, DamagedError, MadeOf, Seal, check_bytes, check_sizes, note_repair, seal
 from ragtrial.errors import WorkspaceError, listed
 from ragtrial.options import expand_user
 
@@ -40,6 +30,9 @@ DAMAGE = (
 """The errors that reading a damaged stage may raise."""
 
 _MOST_REPAIRS = 3  # in one run: of several that find the same damage, each may see what another is mending
+
+Build = Callable[[Path], None]
+"""Fills the empty folder of a stage."""
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -89,14 +82,7 @@ class Workspace:
         """The seal of a finished stage. Raises DamagedError."""
         return check_sizes(self.path(kind, name))
 
-    def stage(
-        self,
-        kind: str,
-        name: str,
-        what: str,
-        build: Callable[[Path], None],
-        made_of: Callable[[], MadeOf] | None = None,
-    ) -> Path:
+    def stage(self, kind: str, name: str, what: str, build: Build, made_of: Callable[[], MadeOf] | None = None) -> Path:
         """The folder of a finished stage; ``build`` fills it first if it does not exist, or is damaged.
 
         ``what`` describes the stage; ``made_of`` returns its inputs once it is built. The folder appears whole: a build
@@ -111,7 +97,7 @@ class Workspace:
                     self._make(kind, name, what, build, made_of)
         return target
 
-    def load(self, kind: str, name: str, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
+    def load(self, kind: str, name: str, what: str, build: Build, read: Callable[[Path], T]) -> T:
         """The result of ``read`` for the folder of the stage; its bytes are checked, a damaged stage is built again."""
 
         def checked(folder: Path) -> T:
@@ -165,7 +151,7 @@ class Workspace:
         """Remove a build of a stage that could not be read, and report it; a newer build stays."""
         with self.lock(f"{kind}-{name}", f"{kind} {name}"):
             if self.build_id(kind, name) == build_id and self.path(kind, name).exists():
-                say_repaired(self.path(kind, name), str(error) or type(error).__name__)
+                note_repair(self.path(kind, name), str(error) or type(error).__name__)
                 self.drop(kind, name)
 
     def mark(self, kind: str, name: str) -> None:
@@ -209,13 +195,11 @@ class Workspace:
         with self._errors(f"{path} cannot be removed"), suppress(FileNotFoundError):
             remove_folder(path, self._may_go)
 
-    def _make(
-        self, kind: str, name: str, what: str, build: Callable[[Path], None], made_of: Callable[[], MadeOf] | None
-    ) -> None:
+    def _make(self, kind: str, name: str, what: str, build: Build, made_of: Callable[[], MadeOf] | None) -> None:
         target = self.path(kind, name)
         damage = self.damage(kind, name)
         if damage:
-            say_repaired(target, damage)
+            note_repair(target, damage)
             self.drop(kind, name)
         remove_partial(target.parent, name, self._may_go)  # left behind by a run that was killed
         with self._errors(f"{target} cannot be written"), new_folder(target, self._may_go) as folder:

@@ -26,7 +26,7 @@ from ragtrial.comparison.comparison_parts import (
 )
 from ragtrial.comparison.evidence import could_be_labelled
 from ragtrial.comparison.number_text import digits_of, percent, signed
-from ragtrial.comparison.statistics.estimates import finite, limits_of_mean
+from ragtrial.comparison.statistics.estimates import finite, mean_limits
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.errors import counted, listed
 from ragtrial.evaluation.grading import Scores
@@ -94,15 +94,9 @@ def conclude(
     means = inputs.scores(inputs.primary).means if estimated is None else estimated
     reference = None if inputs.are_pairs_by_name else procedure.baseline or top
     shown = {part.setting: part for part in parts if inputs.are_pairs_by_name or part.baseline == reference}
-    drawn = _Conclusion(
-        inputs=inputs,
-        procedure=procedure,
-        commands=commands,
-        means={name: finite(mean) for name, mean in zip(inputs.names, means.tolist(), strict=True)},
-        scored=inputs.scored_queries().scored,
-        found=found_answers(inputs) if estimated is None else None,
-        shown=shown,
-    )
+    known = {name: finite(mean) for name, mean in zip(inputs.names, means.tolist(), strict=True)}
+    found = found_answers(inputs) if estimated is None else None
+    drawn = _Conclusion(inputs, procedure, commands, known, inputs.scored_queries().scored, found, shown)
     claims = [shown[name] for name in drawn.named("better", *WORSE, "no worse")]
     unclear = [part.setting for part, depends in zip(claims, depend_on_unjudged(claims), strict=True) if depends]
     is_ranked = drawn.kind in ("best", "leading", "nothing shown", "one setting") and top is not None
@@ -266,14 +260,9 @@ class _Conclusion:
         ]
         if self.elsewhere:
             worse = listed(self.ranked([part.setting for part in self.elsewhere]), MOST_NAMED)
-            lines.append(
-                VerdictLinePart(
-                    label=SHOWN,
-                    settings=[self.elsewhere[0].baseline],
-                    detail=f" better than {worse}",
-                    depends_on_unjudged=self.is_elsewhere_unclear,
-                )
-            )
+            better, is_unclear = [self.elsewhere[0].baseline], self.is_elsewhere_unclear
+            detail = f" better than {worse}"
+            lines.append(VerdictLinePart(label=SHOWN, settings=better, detail=detail, depends_on_unjudged=is_unclear))
         return lines
 
     def difference(self, part: ComparisonPart) -> str:
@@ -352,7 +341,7 @@ class _Conclusion:
 
     def _harden(self) -> NextStepPart | None:
         """Add harder questions if no setting can score higher."""
-        highest = limits_of_mean(self.inputs.primary)[1] if self.sign > 0 else None
+        highest = mean_limits(self.inputs.primary)[1] if self.sign > 0 else None
         if highest is None or set(self.means.values()) != {highest}:
             return None
         return self._label("add harder questions: every setting has the highest possible score on every question")

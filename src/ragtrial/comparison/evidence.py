@@ -10,13 +10,7 @@ import numpy as np
 
 from ragtrial.comparison.comparison_parts import Caution, ComparisonPart, Verdict
 from ragtrial.comparison.number_text import rounded
-from ragtrial.comparison.statistics.estimates import (
-    detectable_difference,
-    finite,
-    level_of,
-    limits_of_mean,
-    queries_for,
-)
+from ragtrial.comparison.statistics.estimates import detectable_difference, finite, level_of, mean_limits, queries_for
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference, queries_for_skewness
 from ragtrial.errors import counted, listed
 from ragtrial.evaluation.clusters import LEAST_CLUSTERS, Places
@@ -159,7 +153,7 @@ def could_be_labelled(more: int, n: int) -> bool:
 
 def too_wide(margin: float, metric: str) -> str:
     """The error text if ``margin`` exceeds the range of ``metric``; empty otherwise, or if the range is unknown."""
-    lowest, highest = limits_of_mean(metric)
+    lowest, highest = mean_limits(metric)
     if highest is None or margin < highest - lowest:
         return ""
     near = f" Did you mean {margin / 100:g}?" if highest - lowest == 1 and margin < 100 else ""

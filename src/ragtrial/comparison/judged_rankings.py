@@ -58,7 +58,7 @@ class JudgedRankings:
         self._report = inputs.report
         self.unit: Unit = self._report.unit
         scored = self._report.config.get("score")
-        self._pooled = isinstance(scored, dict) and bool(scored.get("trec_compat"))
+        self._skips_negatives = isinstance(scored, dict) and bool(scored.get("trec_compat"))
         self._hits: dict[int, list[list[HitKey]]] = {}
         self._codes: dict[Any, int] = {}
         self._rankings: dict[int, Rankings] = {}
@@ -93,7 +93,7 @@ class JudgedRankings:
         if not isinstance(hit, str):
             return grade_of_chunk(self._inputs.queries[row], *hit)
         grade = self._grades[row].get(hit)
-        return None if self._pooled and grade is not None and grade < 0 else grade
+        return None if self._skips_negatives and grade is not None and grade < 0 else grade
 
     def unjudged(self, setting: int, k: int | None) -> list[dict[HitKey, int]]:
         """For each query, the unjudged hits among the first ``k`` of a setting, with their ranks."""
@@ -189,7 +189,7 @@ class JudgedRankings:
             share = report.span_coverage or 0.5
             overlaps = Overlaps(ranked.codes, chunks, labels.passages, labels.judgments, share, is_whole=False)
             graded = grade_spans(overlaps, labels.judgments, ranked.depth, threshold)
-        return scores_of(metric, replace(graded, depth=None, pooled=self._pooled))
+        return scores_of(metric, replace(graded, depth=None, skips_negatives=self._skips_negatives))
 
 
 def hits_of_row(row: Mapping[str, Any], unit: Unit) -> list[HitKey]:

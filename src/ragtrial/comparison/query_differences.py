@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -244,6 +244,20 @@ class GainShare:
     relevant: int
     ideal: float
 
+    @classmethod
+    def of(cls, metric: str, query: QueryPart, report: Report) -> Self:
+        """The gains of ``query`` for ``metric``, for which ``why_no_shares`` must be None."""
+        parsed = metric_called(metric)
+        judged = highest_grades((judgment.doc, judgment.relevance) for judgment in query.relevant_docs)
+        grades = np.array(list(judged.values()), dtype=np.int32)
+        relevant, structure = grades >= parsed.threshold(report.relevance_threshold), parsed.definition.structure
+        gains = parsed.gain(grades) if parsed.definition.family == "graded" else relevant.astype(np.float64)
+        ideal = 1.0
+        if isinstance(structure, WeightedSum) and structure.normalised:
+            best = np.sort(gains)[::-1][: parsed.k]
+            ideal = float(best @ structure.weight(parsed, np.arange(1, len(best) + 1))) or 1.0
+        return cls(parsed, dict(zip(judged, gains.tolist(), strict=True)), int(relevant.sum()), ideal)
+
     def at(self, doc: str, rank: int) -> float:
         """The contribution of a document at a rank, counted from 1."""
         gain, structure = self.gains.get(doc), self.metric.definition.structure
@@ -267,17 +281,3 @@ def why_no_shares(metric: str, unit: Unit, *, has_groups: bool = False) -> str |
         return f"{metric} drops hits that nobody judged, and others move up."
     structure = parsed.definition.structure
     return None if isinstance(structure, HitCount | WeightedSum) else f"{metric} is no sum over documents."
-
-
-def gain_share(metric: str, query: QueryPart, report: Report) -> GainShare:
-    """The gains of a query's judged documents for ``metric``, for which ``why_no_shares`` must be None."""
-    parsed = metric_called(metric)
-    judged = highest_grades((judgment.doc, judgment.relevance) for judgment in query.relevant_docs)
-    grades = np.array(list(judged.values()), dtype=np.int32)
-    relevant, structure = grades >= parsed.threshold(report.relevance_threshold), parsed.definition.structure
-    gains = parsed.gain(grades) if parsed.definition.family == "graded" else relevant.astype(np.float64)
-    ideal = 1.0
-    if isinstance(structure, WeightedSum) and structure.normalised:
-        best = np.sort(gains)[::-1][: parsed.k]
-        ideal = float(best @ structure.weight(parsed, np.arange(1, len(best) + 1))) or 1.0
-    return GainShare(parsed, dict(zip(judged, gains.tolist(), strict=True)), int(relevant.sum()), ideal)

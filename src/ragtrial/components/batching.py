@@ -136,9 +136,9 @@ def lengths_of(source: TextSource, prefix: str, tokenizer: Tokenizer | None) -> 
     return np.concatenate(lengths)
 
 
-def absent(cache: VectorCache, keys: Keys, *, unread: bool = False) -> Counts:
+def absent(cache: VectorCache, keys: Keys, *, unchecked: bool = False) -> Counts:
     """The positions of the distinct keys that the cache lacks, ascending; see ``missing``."""
-    missing = np.flatnonzero(cache.missing(keys, unread=unread))
+    missing = np.flatnonzero(cache.missing(keys, unchecked=unchecked))
     return missing[first_of_each(keys[missing])]
 
 

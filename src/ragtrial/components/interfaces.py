@@ -138,8 +138,8 @@ class Ranker(Options):
     ranking_version: ClassVar[int] = 1
     """Part of the rankings' fingerprint: raise it whenever the same options would rank otherwise."""
 
-    inputs_are: ClassVar[str] = "files"
-    """The source of ``inputs``, in a word or two: a plan reports a change under this name."""
+    content_is: ClassVar[str] = "files"
+    """The source of ``hashed_content``, in a word or two: a plan reports a change under this name."""
 
     kind: str
 
@@ -185,8 +185,8 @@ class Ranker(Options):
         """The search width for ``depth`` hits, if its hits depend on it; see ``Store.width``."""
         return None
 
-    def inputs(self, digest: Digest) -> Any:
-        """Other parts of the key of its rankings, as JSON values: hashes of files, versions of libraries.
+    def hashed_content(self, digest: Digest) -> Any:
+        """The other parts of the key of its rankings, as JSON values: hashes of files, versions of libraries.
 
         ``digest`` hashes a file. Raises InputError for missing files and models.
         """

@@ -93,9 +93,9 @@ class Setting:
     @cached_property
     def ranking_key(self) -> str:
         """Equal for settings whose rankings are the same, however deep they are cut."""
-        reach = {name: _whole(getattr(self, name)) for name in sorted(self.depends_on)}
+        reach = {name: _all_options(getattr(self, name)) for name in sorted(self.depends_on)}
         if "embedder" in reach and "embedder" not in self.retriever.depends_on:
-            reach["embedder"] = _whole(self.embedder.untruncated)
+            reach["embedder"] = _all_options(self.embedder.untruncated)
         own = [self.retriever.hashed_options(), folders_of(self.retriever)]
         return fingerprint([own, reach, [part.ranking_key for part in self.parts]])
 
@@ -138,7 +138,7 @@ class Setting:
         return option not in ("top_k", "score") and any(part.is_reached(axis) for part in self.parts)
 
 
-def _whole(options: Options) -> list[Any]:
+def _all_options(options: Options) -> list[Any]:
     """All options that distinguish these from others, as JSON values."""
     return [options.model_dump(mode="json"), folders_of(options)]
 
@@ -261,7 +261,7 @@ def _asks_alike(setting: Setting, some: Sequence[Question], others: Sequence[Que
     return list(map(setting.retriever.asked, some)) == list(map(setting.retriever.asked, others))
 
 
-def too_long_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> Iterator[ReportWarning]:
+def length_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> Iterator[ReportWarning]:
     """A warning for each kind of text that the model of ``setting`` does not read to the end."""
     for what, count in too_long.items():
         if count:

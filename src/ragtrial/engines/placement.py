@@ -26,7 +26,7 @@ _COMPARED = 100
 
 
 class ItemSpans:
-    """The places of items in the documents, by their metadata and texts.
+    """Finds the document and the characters of each item, by its metadata and text.
 
     ``located`` counts the items whose text was found in their document, ``whole`` the items that count as the whole
     document, because they have no text or their text was not found.
@@ -37,7 +37,7 @@ class ItemSpans:
         self._options = options
         self.position = cache(library.position_of_path)
         """The position of the document with an id, or with the longest id that a path ends in; None for others."""
-        self._places: dict[str, tuple[int, int, int]] = {}
+        self._spans: dict[str, tuple[int, int, int]] = {}
         self.located = 0
         self.whole = 0
 
@@ -47,8 +47,8 @@ class ItemSpans:
         value = item.id if key is None else item.metadata.get(key)
         return "" if value is None else str(value)
 
-    def place(self, item: Item) -> tuple[int, tuple[int, int] | None]:
-        """The position of its document, and its characters; None if its metadata have none.
+    def stated_span(self, item: Item) -> tuple[int, tuple[int, int] | None]:
+        """The position of the document, and the characters, that its metadata state; None without characters.
 
         Raises LookupError for an unknown document, and ValueError for invalid characters.
         """
@@ -56,9 +56,9 @@ class ItemSpans:
         position = self.position(document)
         if position is None:
             raise LookupError(f"is of the document {document!r}, which is not in the corpus")
-        return position, self._span(item, position)
+        return position, self._stated_characters(item, position)
 
-    def _span(self, item: Item, position: int) -> tuple[int, int] | None:
+    def _stated_characters(self, item: Item, position: int) -> tuple[int, int] | None:
         keys = [key for key in (self._options.start, self._options.end) if key is not None]
         given: list[Any] = [item.metadata.get(key) for key in keys]
         if not given or None in given or (len(given) == 1 and not item.text):
@@ -74,28 +74,28 @@ class ItemSpans:
             raise ValueError(f"is characters {start:,} to {end:,} of {name!r}, which has {size:,}")
         return start, end
 
-    def of(self, items: Sequence[Item]) -> list[tuple[int, int, int]]:
+    def spans(self, items: Sequence[Item]) -> list[tuple[int, int, int]]:
         """The document and the characters of each item. Raises RunError if they do not exist."""
         library = self._library
         sought: dict[str, PassageQuery] = {}
         for item in items:
-            if item.id in self._places:
+            if item.id in self._spans:
                 continue
             try:
-                position, span = self.place(item)
+                position, span = self.stated_span(item)
             except (LookupError, ValueError) as error:
                 raise RunError(f"the item {item.id!r} {error}.") from error
-            self._places[item.id] = position, *(span or (0, len(library.text(position))))
+            self._spans[item.id] = position, *(span or (0, len(library.text(position))))
             if span is None and item.text and item.text.strip():
                 sought[item.id] = PassageQuery(normalised(item.text), position)
             self.whole += span is None
         for name, found in zip(sought, locate_all(list(sought.values()), library) if sought else (), strict=True):
             if found.places:
                 first = found.places[0].span
-                self._places[name] = self._places[name][0], first.start, first.end
+                self._spans[name] = self._spans[name][0], first.start, first.end
                 self.located += 1
                 self.whole -= 1
-        return [self._places[item.id] for item in items]
+        return [self._spans[item.id] for item in items]
 
 
 def survey(pages: Iterable[Sequence[Item]], library: Library, options: CollectionOptions) -> tuple[int, list[str]]:
@@ -105,7 +105,7 @@ def survey(pages: Iterable[Sequence[Item]], library: Library, options: Collectio
     for items in pages:
         for number, item in enumerate(items, count):
             try:
-                position, span = reader.place(item)
+                position, span = reader.stated_span(item)
             except LookupError:
                 unknown[reader.document(item)] += 1
                 keys.update(key for key, value in item.metadata.items() if reader.position(str(value)) is not None)

@@ -29,19 +29,19 @@ class Bounds:
 
 
 def attainable(
-    metric: Metric, judgments: Judgments, threshold: int = 1, *, pooled: bool = False, depth: int | None = None
+    metric: Metric, judgments: Judgments, threshold: int = 1, *, skips_negatives: bool = False, depth: int | None = None
 ) -> Scores:
     """The best score that any ranking can get for these judgments, shape (queries,).
 
     It is the score of an ideal ranking: all documents that help, best first, and nothing else. For ``unjudged`` and
     ``rbp_residual`` best is least. ``threshold`` is the grade from which a document is relevant where the metric names
-    none; ``pooled`` is as in GradedRankings. No ranking has more than ``depth`` hits, where that is given.
+    none; ``skips_negatives`` is as in GradedRankings. No ranking has more than ``depth`` hits, where that is given.
     """
     ideal = metric.definition.ideal or metric.definition.prefers or "relevant"
-    everything = retrieving(judgments, np.arange(len(judgments.grades)), threshold, pooled=pooled)
+    everything = retrieving(judgments, np.arange(len(judgments.grades)), threshold, skips_negatives=skips_negatives)
     worth = _worth(metric, everything, ideal)
     order = np.lexsort((-worth, judgments.rows))
-    best = retrieving(judgments, order[worth[order] > 0], threshold, pooled=pooled)
+    best = retrieving(judgments, order[worth[order] > 0], threshold, skips_negatives=skips_negatives)
     return scores_of(metric, best if depth is None else best.cut(depth))
 
 

@@ -88,21 +88,21 @@ def evaluate(
     """
     evaluations = {}
     for metric in metrics:
-        seen, definition = metric.seen(graded), metric.definition
-        is_of_few = definition.needs in ("order", "forbidden") or not definition.is_known(seen)
+        prepared, definition = metric.prepared(graded), metric.definition
+        is_of_few = definition.needs in ("order", "forbidden") or not definition.is_known(prepared)
         only_eligible = no_relevant == "skip" or is_of_few
-        counted = metric.eligible(seen) if only_eligible else np.ones(len(seen), dtype=np.bool_)
+        counted = metric.eligible(prepared) if only_eligible else np.ones(len(prepared), dtype=np.bool_)
         if metric.is_function and hits is not None:
-            values = function_scores(metric, hits, seen, counted)
+            values = function_scores(metric, hits, prepared, counted)
         else:
-            values = metric.compute(FORMULAS[definition.family](seen))
+            values = metric.compute(FORMULAS[definition.family](prepared))
         evaluations[str(metric)] = Evaluation(metric, values, counted)
     return evaluations
 
 
 def scores_of(metric: Metric, graded: GradedRankings) -> Scores:
     """The scores of a metric of any family, one per query. Raises CutoffError, and MetricError as the metric does."""
-    return metric.compute(FORMULAS[metric.definition.family](metric.seen(graded)))
+    return metric.compute(FORMULAS[metric.definition.family](metric.prepared(graded)))
 
 
 def code_of(function: FunctionReference) -> str:

@@ -33,8 +33,8 @@ class GradedRankings:
     ascending), and the ``indices`` of their judgments in ``judgments`` (int64). A document is at most once in a
     ranking. ``lengths`` counts the hits of each query, judged or not. ``depth`` is the requested top_k (a ranking may
     be shorter), None if a ranking is complete. A document is relevant from grade ``threshold`` on. ``ties`` has the
-    first and the last rank with the score of each hit, int32 (hits, 2), None without scores. If ``pooled``, a grade
-    below 0 means the same as for trec_eval: seen by the pool, and not judged.
+    first and the last rank with the score of each hit, int32 (hits, 2), None without scores. If
+    ``skips_negatives``, a grade below 0 means the same as for trec_eval: in the pool, and not judged.
 
     With ``overlaps`` the rankings consist of chunks, and passages are judged: a judged hit is then a passage that was
     found, ``ranks`` has the chunk that completes it (several may have one rank, the higher grade first), and
@@ -51,7 +51,7 @@ class GradedRankings:
     depth: int | None
     threshold: int = 1
     ties: npt.NDArray[np.int32] | None = None
-    pooled: bool = False
+    skips_negatives: bool = False
     overlaps: Overlaps | None = None
     members: Grades | None = None
 
@@ -97,7 +97,7 @@ class GradedRankings:
             members=groups.grades[members],
         )
 
-    def rises(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def level_rises(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """How much each hit raises the highest of its group's ``values`` (hits,) so far, from 0 on; shape (hits,).
 
         Without groups these are the values.
@@ -129,12 +129,12 @@ class GradedRankings:
     def relevant(self) -> Bools:
         """Which judged hits are relevant, shape (hits,); of the hits of a group the first."""
         reaches = np.asarray(self.grades >= self.threshold)
-        return reaches if self.members is None else np.asarray(self.rises(reaches.astype(np.int8)) > 0)
+        return reaches if self.members is None else np.asarray(self.level_rises(reaches.astype(np.int8)) > 0)
 
     @cached_property
     def is_judged(self) -> Bools:
-        """The hits that count as judged, shape (hits,): all hits that are not only ``pooled``."""
-        return self.grades >= 0 if self.pooled else np.ones(len(self.ranks), dtype=np.bool_)
+        """The hits that count as judged, shape (hits,): without grades below 0 if ``skips_negatives``."""
+        return self.grades >= 0 if self.skips_negatives else np.ones(len(self.ranks), dtype=np.bool_)
 
     @cached_property
     def relevant_counts(self) -> Counts:
@@ -147,7 +147,7 @@ class GradedRankings:
         return self.so_far(self.relevant)
 
     @cached_property
-    def places(self) -> Counts:
+    def label_positions(self) -> Counts:
         """The index from 0 on of each relevant hit among the query's relevant documents, in label order; (hits,).
 
         For other hits: the number of relevant documents before them in the labels, minus 1.
@@ -182,11 +182,11 @@ class GradedRankings:
     def forbidden_units(self, k: int) -> Counts:
         """How many of the first ``k`` documents, or overlaps of chunks with passages, have a grade below 0, (queries,).
 
-        None if such grades are only ``pooled``. Raises CutoffError as ``within`` does.
+        None if ``skips_negatives``. Raises CutoffError as ``within`` does.
         """
         within = self.within(k)
         if self.overlaps is None:
-            return self.count((self.grades < 0) & within & (not self.pooled))
+            return self.count((self.grades < 0) & within & (not self.skips_negatives))
         met, overlaps = self.overlaps.meetings, self.overlaps
         unwanted = (overlaps.grades[overlaps.passages.judgments[met.passages]] < 0) & (met.ranks <= k)
         return np.bincount(met.rows[unwanted], minlength=len(self))
@@ -310,20 +310,19 @@ class GradedRankings:
             )
 
 
-def graded_hits(judgments: Judgments, hits: RunHits, threshold: int = 1, *, pooled: bool = False) -> GradedRankings:
+def graded_hits(judgments: Judgments, hits: RunHits, threshold: int, *, skips_negatives: bool) -> GradedRankings:
     """The judged hits of a run as rankings to be scored, at their whole depth."""
     ties = np.stack([hits.tie_first, hits.tie_last], axis=1)
-    return GradedRankings(
-        judgments, hits.starts, hits.ranks, hits.judgments, hits.lengths, None, threshold, ties, pooled=pooled
-    )
+    whole = GradedRankings(judgments, hits.starts, hits.ranks, hits.judgments, hits.lengths, None, threshold, ties)
+    return replace(whole, skips_negatives=skips_negatives)
 
 
-def retrieving(judgments: Judgments, indices: Counts, threshold: int = 1, *, pooled: bool = False) -> GradedRankings:
+def retrieving(judgments: Judgments, indices: Counts, threshold: int, *, skips_negatives: bool) -> GradedRankings:
     """Rankings of judged documents alone: of these ``indices`` in ``judgments``, int64 (hits,), query by query."""
     lengths = np.bincount(judgments.rows[indices], minlength=len(judgments)).astype(np.int64)
     starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     ranks = (np.arange(len(indices)) - np.repeat(starts[:-1], lengths) + 1).astype(np.int32)
-    return GradedRankings(judgments, starts, ranks, indices, lengths, None, threshold, pooled=pooled)
+    return GradedRankings(judgments, starts, ranks, indices, lengths, None, threshold, skips_negatives=skips_negatives)
 
 
 @dataclass(frozen=True, eq=False)

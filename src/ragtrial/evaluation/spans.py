@@ -117,26 +117,27 @@ class Overlaps:
         starts = np.flatnonzero(first)
         return met.rows[starts], met.ranks[starts], np.maximum.reduceat(grades, starts)
 
-    def places(self, k: int) -> Bools:
+    def counted_passages(self, k: int) -> Bools:
         """The position of each judgment whose characters count in the first ``k`` chunks, shape (passages,).
 
         Of several positions it is the first that is found there, or else the position that is covered most.
         """
-        return self._first_places(k, self.passages.judgments)
+        return self._first_passages(k, self.passages.judgments)
 
-    def _first_places(self, k: int, owners: Counts, wanted: Bools | None = None) -> Bools:
-        """One of the ``wanted`` passages (default: all) for each owner, chosen as ``places`` does; shape (passages,).
+    def _first_passages(self, k: int, owners: Counts, wanted: Bools | None = None) -> Bools:
+        """One of the ``wanted`` passages (default: all) for each owner, shape (passages,).
 
-        ``owners`` has the judgment or the group of each passage, shape (passages,).
+        They are chosen as ``counted_passages`` does. ``owners``, shape (passages,), has the judgment or the group of
+        each passage.
         """
         wanted = np.ones(len(owners), dtype=np.bool_) if wanted is None else wanted
         last = np.where((self.found > 0) & (self.found <= k), self.found, np.iinfo(np.int32).max)
         missing = 1 - self.covered(k) / np.maximum(self.passages.lengths, 1)
         order = np.lexsort((missing, last, owners, ~wanted))
         ordered = owners[order]
-        places = np.zeros(len(owners), dtype=np.bool_)
-        places[order[np.append(True, ordered[1:] != ordered[:-1])[: len(order)]]] = True
-        return places & wanted
+        chosen = np.zeros(len(owners), dtype=np.bool_)
+        chosen[order[np.append(True, ordered[1:] != ordered[:-1])[: len(order)]]] = True
+        return chosen & wanted
 
     @cached_property
     def _alternatives(self) -> Counts:
@@ -154,7 +155,7 @@ class Overlaps:
         key = threshold, 0 if self._are_single else k
         if key not in self._texts:
             relevant = np.asarray(self.grades[self.passages.judgments] >= threshold)
-            counted = relevant if self._are_single else self._first_places(k, self._alternatives, relevant)
+            counted = relevant if self._are_single else self._first_passages(k, self._alternatives, relevant)
             passages = self.passages.chosen(counted).merged()
             met = cover(self.codes, self.chunks, passages)
             self._texts[key] = CoveredText(self._characters(passages), met.rows, met.ranks, met.gained)

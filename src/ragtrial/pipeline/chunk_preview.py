@@ -10,14 +10,7 @@ import numpy as np
 
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.settings import (
-    Setting,
-    chosen_settings,
-    cutting,
-    settings_of,
-    too_long_warnings,
-    uncovered_warnings,
-)
+from ragtrial.config.settings import Setting, chosen_settings, cutting, length_warnings, settings_of, uncovered_warnings
 from ragtrial.errors import InputError, PrefixesError, did_you_mean
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress, Silent
@@ -134,7 +127,7 @@ def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
     embedder = resources.embedder(setting.embedder)
     if embedder.tokenizer:
         tokens = runner.artefact(corpus.length_stage(corpus.text_stage(setting), setting))
-        warnings += too_long_warnings(setting, {"chunks": embedder.count_too_long(tokens)})
+        warnings += length_warnings(setting, {"chunks": embedder.count_too_long(tokens)})
     positions = np.arange(len(chunks))
     if document is not None:
         positions = np.flatnonzero(chunks.document == chunks.library.positions[document])

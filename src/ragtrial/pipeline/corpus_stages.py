@@ -27,7 +27,7 @@ from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN
 from ragtrial.components.vector_checks import NormStatistics, VectorHealth
 from ragtrial.config import ExperimentConfig
-from ragtrial.config.settings import Setting, too_long_warnings
+from ragtrial.config.settings import Setting, length_warnings
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
 from ragtrial.dataset.documents import OnError, corpus_fingerprint
@@ -42,8 +42,8 @@ from ragtrial.pipeline.stage import (
     NotBuiltError,
     Runner,
     Stage,
+    component_inputs,
     dotted_options,
-    options_and_code,
     versions_of,
 )
 from ragtrial.progress import stage
@@ -116,8 +116,8 @@ class ChunkStage(Stage[Chunks]):
 
     def inputs(self) -> Inputs:
         chunker, tokenizer = self.chunker, self.resources.unit_tokenizer(self.setting)
-        parts = chunker.fingerprint_parts(self.resources.digest)
-        inputs = options_and_code("chunker", chunker, parts, "chunker code")
+        parts = chunker.hashed_parts(self.resources.digest)
+        inputs = component_inputs("chunker", chunker, parts, "chunker code")
         inputs["context.title"] = self.setting.context.title
         if tokenizer is not None:
             owner = "embedder" if chunker.counted_by == "embedder" else "chunker"
@@ -166,7 +166,7 @@ def estimated_chunks(setting: Setting, sizes: Counts) -> int:
 
 def embedder_inputs(embedder: CachedEmbedder) -> dict[str, Any]:
     """The inputs that change the vectors of given texts."""
-    inputs = options_and_code("embedder", embedder.embedder, embedder.parts, "embedder files")
+    inputs = component_inputs("embedder", embedder.embedder, embedder.parts, "embedder files")
     if embedder.embedder.used_dimensions is not None:
         inputs[f"embedder.{embedder.embedder.cut_option}"] = embedder.embedder.used_dimensions
     return inputs | {"embedder.document_prefix": embedder.document_prefix}
@@ -335,7 +335,7 @@ class EmbeddingStage(VectorStage):
 
     def build(self, folder: Path, texts: IndexedTexts, lengths: Counts) -> None:
         # Before the work, which may be for nothing.
-        for warning in too_long_warnings(self.setting, {"chunks": self.embedder.count_too_long(lengths)}):
+        for warning in length_warnings(self.setting, {"chunks": self.embedder.count_too_long(lengths)}):
             logger.warning(warning.message)
         with stage(self.resources.progress, "embeddings", len(texts), "chunks") as progress:
             embedded = self.embedder.embed(texts, self.embedder.document_prefix, lengths, progress.advance)

@@ -161,8 +161,8 @@ class AuditStage(Stage[Audited]):
 
     def load(self, folder: Path, exact: Ranked, *reads: Any) -> Audited:
         shares: Shares = read_array(folder / "shares.npy")
-        if shares.shape != exact.seen.shape:
-            raise ValueError(f"it has shares of the shape {shares.shape} for {len(exact.seen):,} questions")
+        if shares.shape != exact.hit_counts.shape:
+            raise ValueError(f"it has shares of the shape {shares.shape} for {len(exact.hit_counts):,} questions")
         use = _read_use(folder) if self.index is None else reads[0]
         return Audited(exact.cut(self._depth), shares, use)
 

@@ -32,7 +32,7 @@ from ragtrial.pipeline.corpus_stages import (
 )
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import RANKINGS_FORMAT, Depth, Ranked, retrieve, skipped_in, stages_kept
-from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage, dotted_options, options_and_code
+from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage, component_inputs, dotted_options
 from ragtrial.rankings import PADDING, Floats
 from ragtrial.records import Question, Unit
 
@@ -225,8 +225,8 @@ class RankingStage(Stage[Ranked]):
 
     def inputs(self) -> Inputs:
         retriever, reached = self.setting.retriever, self.setting.retriever.depends_on
-        inputs = options_and_code("retriever", retriever, retriever.hashed_options(), "retriever code")
-        inputs[f"retriever {retriever.inputs_are}"] = fingerprint(retriever.inputs(self.resources.digest))
+        inputs = component_inputs("retriever", retriever, retriever.hashed_options(), "retriever code")
+        inputs[f"retriever {retriever.content_is}"] = fingerprint(retriever.hashed_content(self.resources.digest))
         asked = fingerprint([retriever.asked(question) for question in self.questions])
         inputs |= {"questions": asked, "evaluators.unit": self.unit, "rankings format": RANKINGS_FORMAT}
         if any(question.own_document for question in self.questions):
@@ -294,7 +294,7 @@ class RankingStage(Stage[Ranked]):
     def load(self, folder: Path, library: Library, *chunks: Chunks) -> Ranked:
         ranked = Ranked.load(folder, library, {known.name: known for known in chunks})
         ranks = len(library) if self.unit == "document" else len(ranked.candidates.units)
-        if len(ranked.seen) != len(self.questions) or not is_within(ranked.rankings.codes, ranks, PADDING):
+        if len(ranked.hit_counts) != len(self.questions) or not is_within(ranked.rankings.codes, ranks, PADDING):
             raise ValueError("it has rankings of other questions, documents or chunks")
         return ranked
 

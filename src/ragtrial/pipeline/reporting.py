@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +16,7 @@ from ragtrial.components.user_functions import FunctionReference
 from ragtrial.components.vector_checks import health_warnings
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
-from ragtrial.config.settings import Setting, too_long_warnings, uncovered_warnings
+from ragtrial.config.settings import Setting, length_warnings, uncovered_warnings
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.errors import counted
@@ -35,7 +34,6 @@ from ragtrial.records import PromptQueries, Query, ReportWarning, Span, Unit
 from ragtrial.report import schema
 from ragtrial.report.model import LABEL_TEXT, SCHEMA_VERSION, Report, environment, label_text, new_run_id, part_file
 
-_NO_FUNCTIONS: Mapping[str, FunctionReference] = MappingProxyType({})
 _MANY_CHUNKS = 0.1  # a few passages are a chunk by chance
 _ROWS_AT_ONCE = 256
 _TIED = 0.001
@@ -93,7 +91,7 @@ def build_report(
 
 
 def metric_part(
-    metric: Metric, options: EvaluatorOptions, functions: Mapping[str, FunctionReference] = _NO_FUNCTIONS
+    metric: Metric, options: EvaluatorOptions, functions: Mapping[str, FunctionReference]
 ) -> schema.MetricPart:
     """The meaning of a metric, and the queries in its mean; of a function also a hash of its code."""
     definition, unit, threshold = metric.definition, options.unit, options.relevance_threshold
@@ -102,13 +100,9 @@ def metric_part(
         needs = "all queries"
     known = f" (relevant: grade {threshold} and above)" if definition.needs in ("relevant", "order") else ""
     code = f" (code {code_of(functions[metric.name])})" if metric.is_function else ""
-    return schema.MetricPart(
-        formula=(definition.spans if unit == "span" else definition.formula) + code,
-        family=definition.family,
-        counted=needs + known,
-        source=definition.source,
-        better=definition.better,
-    )
+    formula = (definition.spans if unit == "span" else definition.formula) + code
+    family, source, better = definition.family, definition.source, definition.better
+    return schema.MetricPart(formula=formula, family=family, counted=needs + known, source=source, better=better)
 
 
 # --- warnings
@@ -183,7 +177,7 @@ def setting_warnings(scored: ScoredSetting, primary: str) -> Iterator[ReportWarn
 
 
 def _diagnostic_warnings(setting: Setting, diagnostics: Diagnostics, unit: Unit) -> Iterator[ReportWarning]:
-    yield from too_long_warnings(setting, diagnostics.too_long)
+    yield from length_warnings(setting, diagnostics.too_long)
     if diagnostics.health:
         yield from health_warnings(setting.name, diagnostics.health, setting.embedder, setting.store)
         for message in setting.embedder.unused_prompts():
@@ -245,12 +239,9 @@ def ranking_rows(scored: ScoredSetting) -> Iterator[dict[str, Any]]:
 
 def _columns(chunks: Chunks, units: Codes) -> dict[str, list[Any]]:
     """The place of each chunk, in columns."""
-    return {
-        "docs": [chunks.library.ids[document] for document in chunks.document[units].tolist()],
-        "chunks": chunks.ids(units.tolist()),
-        "starts": chunks.start[units].tolist(),
-        "ends": chunks.end[units].tolist(),
-    }
+    docs = [chunks.library.ids[document] for document in chunks.document[units].tolist()]
+    starts, ends = chunks.start[units].tolist(), chunks.end[units].tolist()
+    return {"docs": docs, "chunks": chunks.ids(units.tolist()), "starts": starts, "ends": ends}
 
 
 def grades_row(graded: GradedRankings, query: int, length: int) -> list[int | None]:
@@ -282,13 +273,10 @@ def _part_rows(queries: Sequence[str], part: ComponentRanking, unit: Unit) -> It
         kept = ("docs", "starts", "ends") if unit == "span" else ("docs",)
         for row, query in enumerate(queries):
             codes = collapsed.units[row][collapsed.units[row] != PADDING]
-            scores = collapsed.rankings.scores[row, : len(codes)].tolist()
+            known = collapsed.rankings.scores[row, : len(codes)].tolist()
+            scores = [None if math.isnan(score) else float(f"{score:.9g}") for score in known]
             columns = _columns(chunks, codes)
-            yield {
-                "query": query,
-                **{name: columns[name] for name in kept},
-                "scores": [None if math.isnan(score) else float(f"{score:.9g}") for score in scores],
-            }
+            yield {"query": query, **{name: columns[name] for name in kept}, "scores": scores}
 
 
 def text_rows(scored: Sequence[ScoredSetting], queries: Sequence[Query] = ()) -> Iterator[dict[str, Any]]:
@@ -305,17 +293,11 @@ def text_rows(scored: Sequence[ScoredSetting], queries: Sequence[Query] = ()) ->
             if name not in seen:
                 seen.add(name)
                 document, pages = int(chunks.document[unit]), chunks.pages(unit)
-                place = (int(chunks.start[unit]), int(chunks.end[unit]))
-                places.setdefault(chunks.library.ids[document], []).append(place)
-                yield {
-                    "chunk": name,
-                    "doc": chunks.library.ids[document],
-                    "title": chunks.library.titles[document],
-                    "start": place[0],
-                    "end": place[1],
-                    "text": chunks.text(unit),
-                    **({"pages": list(pages)} if pages else {}),
-                }
+                doc, title = chunks.library.ids[document], chunks.library.titles[document]
+                start, end = int(chunks.start[unit]), int(chunks.end[unit])
+                places.setdefault(doc, []).append((start, end))
+                row = {"chunk": name, "doc": doc, "title": title, "start": start, "end": end, "text": chunks.text(unit)}
+                yield row | ({"pages": list(pages)} if pages else {})
     library = scored[0].found.chunks.library if scored else None
     for label in (label for query in queries for label in query.relevant_docs if label.relevance > 0):
         span = label.spans[0] if label.spans else Span(0, 0)

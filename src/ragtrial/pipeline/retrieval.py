@@ -44,16 +44,16 @@ class Depth:
 class Ranked:
     """The hits of a setting: raw, cut at some depth, and as rankings of the scored ``unit``.
 
-    ``rankings`` rank documents or chunks. ``units`` are the first chunks of these, and ``places`` the number of hits
-    read down to each, both in the rankings' shape, places 0 at the padding; ``seen`` counts all hits of each query,
+    ``rankings`` rank documents or chunks. ``units`` are the first chunks of these, and ``ranks`` the number of hits
+    read down to each, both in the rankings' shape, 0 at the padding; ``hit_counts`` has all hits of each query,
     shape (queries,). ``stages`` are kind and name of the stages that the retriever keeps itself.
     """
 
     candidates: Candidates
     rankings: Rankings
     units: Codes
-    places: Counts
-    seen: Counts
+    ranks: Counts
+    hit_counts: Counts
     unit: Unit
     stages: frozenset[tuple[str, str]] = frozenset()
 
@@ -61,8 +61,8 @@ class Ranked:
     def read(self) -> Counts:
         """Hits read for each query: down to the last kept unit, or all hits if there are too few."""
         if not self.rankings.depth:
-            return self.seen
-        return np.where(self.rankings.lengths == self.rankings.depth, self.places.max(axis=1), self.seen)
+            return self.hit_counts
+        return np.where(self.rankings.lengths == self.rankings.depth, self.ranks.max(axis=1), self.hit_counts)
 
     @property
     def dropped(self) -> Counts:
@@ -72,30 +72,27 @@ class Ranked:
     def cut(self, depth: Depth) -> Ranked:
         """The rankings, cut at ``depth``."""
         candidates = replace(self.candidates, rankings=self.candidates.rankings.cut(depth.candidates))
-        rankings, units, places = self.rankings.cut(depth.units), self.units[:, : depth.units], self.places
-        return replace(self, candidates=candidates, rankings=rankings, units=units, places=places[:, : depth.units])
+        rankings, units, ranks = self.rankings.cut(depth.units), self.units[:, : depth.units], self.ranks
+        return replace(self, candidates=candidates, rankings=rankings, units=units, ranks=ranks[:, : depth.units])
 
-    def with_last_first(self, place: Counts) -> Ranked:
-        """The rankings with equal scores in descending order of ``place``, shape (documents,)."""
+    def with_last_first(self, positions: Counts) -> Ranked:
+        """The rankings with equal scores in descending order of ``positions``, shape (documents,)."""
         rankings = self.rankings
         groups = np.cumsum(np.diff(rankings.scores, axis=1, prepend=np.nan) != 0, axis=1)  # NaN equals no other score
-        order = np.lexsort((-place[rankings.codes], groups))
+        order = np.lexsort((-positions[rankings.codes], groups))
         codes, units = (np.take_along_axis(array, order, axis=1) for array in (rankings.codes, self.units))
-        places = np.take_along_axis(self.places, order, axis=1)
-        return replace(self, rankings=Rankings(codes, rankings.scores), units=units, places=places)
+        ranks = np.take_along_axis(self.ranks, order, axis=1)
+        return replace(self, rankings=Rankings(codes, rankings.scores), units=units, ranks=ranks)
 
     def save(self, folder: Path, known: Mapping[str, Chunks]) -> None:
         """Write the rankings into ``folder``, with their chunks unless these are ``known`` by name."""
         raw, units = self.candidates.rankings, self.candidates.units
-        values = {
-            "units": units.name,
-            "facts": dict(self.candidates.facts),
-            "stages": sorted(self.stages),
-            "unit": self.unit,
-        }
+        facts = dict(self.candidates.facts)
+        values = {"units": units.name, "facts": facts, "stages": sorted(self.stages), "unit": self.unit}
         first = np.frombuffer(json.dumps(values).encode(), np.uint8)
         arrays = (raw.codes, raw.scores, self.rankings.codes, self.rankings.scores)
-        write_arrays(folder / _FILE, [first, self.candidates.skipped, *arrays, self.units, self.places, self.seen])
+        counts = self.units, self.ranks, self.hit_counts
+        write_arrays(folder / _FILE, [first, self.candidates.skipped, *arrays, *counts])
         if units.name not in known:
             (folder / "units").mkdir()
             units.write(folder / "units")
@@ -103,20 +100,20 @@ class Ranked:
     @classmethod
     def load(cls, folder: Path, library: Library, known: Mapping[str, Chunks]) -> Self:
         """The rankings that were saved in ``folder``. Raises ValueError for arrays that do not fit one another."""
-        first, skipped, codes, scores, ranked, ranked_scores, brought, places, seen = read_arrays(folder / _FILE)
+        first, skipped, codes, scores, ranked, ranked_scores, brought, ranks, hit_counts = read_arrays(folder / _FILE)
         values = json.loads(first.tobytes())
         name = str(values["units"])
         chunks = known[name] if name in known else Chunks(library, folder / "units", name)
-        fits = codes.shape == scores.shape and ranked.shape == ranked_scores.shape == brought.shape == places.shape
-        fits = fits and (len(codes),) == skipped.shape == seen.shape == (len(ranked),)
+        fits = codes.shape == scores.shape and ranked.shape == ranked_scores.shape == brought.shape == ranks.shape
+        fits = fits and (len(codes),) == skipped.shape == hit_counts.shape == (len(ranked),)
         if not fits or not all(is_within(part, len(chunks), PADDING) for part in (codes, brought)):
             raise ValueError("its arrays do not fit one another, or its units")
         most = max(len(chunks), len(library))
-        if not is_within(places, int(seen.max(initial=0)) + 1) or not is_within(ranked, most, PADDING):
+        if not is_within(ranks, int(hit_counts.max(initial=0)) + 1) or not is_within(ranked, most, PADDING):
             raise ValueError("it ranks units that do not exist")
         candidates = Candidates(chunks, Rankings(codes, scores), skipped, values["facts"])
         rankings, unit = Rankings(ranked, ranked_scores), values["unit"]
-        return cls(candidates, rankings, brought, places, seen, unit, stages_kept(folder))
+        return cls(candidates, rankings, brought, ranks, hit_counts, unit, stages_kept(folder))
 
 
 def stages_kept(folder: Path) -> frozenset[tuple[str, str]]:
@@ -155,8 +152,8 @@ def retrieve(
     depth, read = wanted.hits, 0
     first = found = search(questions, depth)
     rankings = unfilled(len(questions), wanted.units)
-    units, places = rankings.codes.copy(), np.zeros(rankings.codes.shape, dtype=np.int64)
-    seen, skipped = np.zeros(len(questions), dtype=np.int64), np.zeros(len(questions), dtype=np.bool_)
+    units, ranks = rankings.codes.copy(), np.zeros(rankings.codes.shape, dtype=np.int64)
+    hit_counts, skipped = np.zeros(len(questions), dtype=np.int64), np.zeros(len(questions), dtype=np.bool_)
     pending, before = np.arange(len(questions)), None
     library = found.units.library
     known = (library.position(question.own_document) if question.own_document else None for question in questions)
@@ -168,12 +165,12 @@ def retrieve(
         if before is not None:
             collapsed = before.then(collapsed, read)
         is_enough = (collapsed.rankings.lengths >= wanted.units) | found.skipped | is_whole
-        done = is_enough | (lengths < depth) | (lengths <= seen[pending])
+        done = is_enough | (lengths < depth) | (lengths <= hit_counts[pending])
         kept = collapsed.cut(wanted.units).of(done)
         filled = pending[done], slice(kept.rankings.depth)
         rankings.codes[filled], rankings.scores[filled] = kept.rankings.codes, kept.rankings.scores
-        units[filled], places[filled] = kept.units, kept.places
-        seen[pending], skipped[pending] = lengths, found.skipped
+        units[filled], ranks[filled] = kept.units, kept.ranks
+        hit_counts[pending], skipped[pending] = lengths, found.skipped
         advance(int(done.sum()))
         pending = pending[~done]
         if not len(pending):
@@ -184,7 +181,7 @@ def retrieve(
         found = search([questions[index] for index in pending.tolist()], depth)
     raw, is_out = first.rankings.cut(wanted.candidates), skipped[:, None]
     candidates = Rankings(np.where(is_out, PADDING, raw.codes), np.where(is_out, np.nan, raw.scores))
-    return Ranked(Candidates(found.units, candidates, skipped, first.facts), rankings, units, places, seen, unit)
+    return Ranked(Candidates(found.units, candidates, skipped, first.facts), rankings, units, ranks, hit_counts, unit)
 
 
 def _without(rankings: Rankings, document: Codes, own: Codes) -> Rankings:

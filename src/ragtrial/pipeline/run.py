@@ -16,8 +16,8 @@ from ragtrial.config.settings import (
     SettingFaults,
     at_options,
     chosen_settings,
+    length_warnings,
     settings_of,
-    too_long_warnings,
     uncovered_warnings,
     unheeded,
 )
@@ -163,15 +163,10 @@ class Run:
     def _graph_of(self, written: WrittenWordings) -> Graph:
         config = self.config
         wanted = config.latency if self.latency is None else self.latency
-        return Graph(
-            self.corpus,
-            self.settings,
-            with_own_documents(written.questions, config.dataset, self.corpus.library),
-            config.evaluators.unit,
-            latency=len(self.settings) <= MOST_TIMED if wanted is None else wanted,
-            seed=config.seed,
-            failures=written.failures,
-        )
+        latency = len(self.settings) <= MOST_TIMED if wanted is None else wanted
+        questions = with_own_documents(written.questions, config.dataset, self.corpus.library)
+        unit, seed, failures = config.evaluators.unit, config.seed, written.failures
+        return Graph(self.corpus, self.settings, questions, unit, latency=latency, seed=seed, failures=failures)
 
     @cached_property
     def results(self) -> Results:
@@ -233,7 +228,7 @@ class Run:
 
     def too_long(self, setting: Setting) -> list[ReportWarning]:
         """Warnings about texts that the model of ``setting`` would cut; counted without loading the model."""
-        return list(too_long_warnings(setting, self.results.too_long(self.corpus.stages(setting), self.questions)))
+        return list(length_warnings(setting, self.results.too_long(self.corpus.stages(setting), self.questions)))
 
     # --- checks before any work
 
@@ -297,7 +292,7 @@ class Run:
         faults = SettingFaults()
         for setting in self.used:
             with faults.of(setting):
-                setting.retriever.inputs(self.corpus.resources.digest)
+                setting.retriever.hashed_content(self.corpus.resources.digest)
                 self.corpus.stages(setting)
         faults.raise_any()
         if faults.to_fetch:

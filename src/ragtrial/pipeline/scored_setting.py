@@ -282,7 +282,7 @@ def passage_parts(graded: GradedRankings) -> list[list[schema.PassagePart]] | No
     overlaps, starts = graded.overlaps, graded.judgments.starts.tolist()
     covered: list[list[schema.CoveredPart]] = [[] for _ in graded.judgments.grades]
     met = overlaps.meetings
-    counted = (met.gained > 0) & overlaps.places(overlaps.codes.shape[1])[met.passages]
+    counted = (met.gained > 0) & overlaps.counted_passages(overlaps.codes.shape[1])[met.passages]
     shares = met.covered / overlaps.passages.lengths[met.passages]
     judgments = overlaps.passages.judgments[met.passages]
     columns = (judgments[counted].tolist(), met.ranks[counted].tolist(), shares[counted].tolist())

@@ -187,12 +187,15 @@ def dotted_options(prefix: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return dotted
 
 
-def options_and_code(prefix: str, options: Options, identity: Mapping[str, Any], code: str) -> dict[str, Any]:
-    """The ``options`` within ``identity`` by dotted names; the rest as one hash under ``code``; and versions."""
-    names = type(options).model_fields
-    inputs = dotted_options(prefix, {name: value for name, value in identity.items() if name in names})
-    inputs[code] = fingerprint({name: value for name, value in identity.items() if name not in names})
-    return inputs | versions_of(options)
+def component_inputs(section: str, component: Options, parts: Mapping[str, Any], rest: str) -> dict[str, Any]:
+    """The inputs of a component in a ``section`` of the config, from its hashed ``parts``.
+
+    They are its options by dotted names, one hash of the other parts under the name ``rest``, and versions.
+    """
+    options = type(component).model_fields
+    inputs = dotted_options(section, {name: part for name, part in parts.items() if name in options})
+    inputs[rest] = fingerprint({name: part for name, part in parts.items() if name not in options})
+    return inputs | versions_of(component)
 
 
 def versions_of(options: Options) -> dict[str, Any]:

@@ -189,15 +189,11 @@ class Protocol:
         for name, value in numbers:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InputError(f"the {name} is {value!r}; it must be a whole number of at least 1.")
-        kinds = {
-            "no_relevant": get_args(NoRelevant),
-            "duplicates": get_args(Duplicates),
-            "clusters": (None, "document"),
-        }
-        for name, choices in kinds.items():
+        known = {"no_relevant": get_args(NoRelevant), "duplicates": get_args(Duplicates)}
+        for name, choices in {**known, "clusters": (None, "document")}.items():
             if getattr(self, name) not in choices:
-                known = ", ".join(map(str, choices))
-                raise InputError(f"{name} is {getattr(self, name)!r}; it must be one of: {known}.")
+                valid = ", ".join(map(str, choices))
+                raise InputError(f"{name} is {getattr(self, name)!r}; it must be one of: {valid}.")
         if self.trec_compat:
             object.__setattr__(self, "no_relevant", "zero")
 
@@ -272,7 +268,7 @@ class RunScores(Brief):
 def score_joined(name: str, hits: RunHits, qrels: Qrels, protocol: Protocol, seconds: Mapping[str, float]) -> RunScores:
     """The scores of a run that was joined with its qrels; ``seconds`` has the time of each earlier stage."""
     start = time.perf_counter()
-    whole = graded_hits(qrels.judgments, hits, protocol.relevance_threshold, pooled=protocol.trec_compat)
+    whole = graded_hits(qrels.judgments, hits, protocol.relevance_threshold, skips_negatives=protocol.trec_compat)
     graded = protocol.prepared(whole)
     evaluations = evaluate(protocol.metrics, graded, protocol.no_relevant)
     absent = np.flatnonzero(hits.lengths == 0)
@@ -290,15 +286,10 @@ def score_joined(name: str, hits: RunHits, qrels: Qrels, protocol: Protocol, sec
         unknown_names=hits.unknown_names,
     )
     tied = evaluations if protocol.ties else {}
-    return RunScores(
-        name,
-        qrels.queries,
-        evaluations,
-        counts,
-        tuple(_warnings(name, hits, qrels, counts)),
-        tie_ranges={metric: tie_range(one.metric, whole, protocol.prepared) for metric, one in tied.items()},
-        seconds={**seconds, "metrics": time.perf_counter() - start},
-    )
+    ranges = {metric: tie_range(one.metric, whole, protocol.prepared) for metric, one in tied.items()}
+    warnings = tuple(_warnings(name, hits, qrels, counts))
+    times = {**seconds, "metrics": time.perf_counter() - start}
+    return RunScores(name, qrels.queries, evaluations, counts, warnings, tie_ranges=ranges, seconds=times)
 
 
 def evaluate(metrics: Sequence[Metric], graded: GradedRankings, no_relevant: NoRelevant) -> dict[str, Evaluation]:
@@ -319,12 +310,12 @@ def best_possible(qrels: Qrels, protocol: Protocol) -> dict[str, Mean]:
     """The mean of each metric that an ideal run would have; empty for labels in groups: no best order is known."""
     if qrels.judgments.groups is not None:
         return {}
-    threshold, pooled = protocol.relevance_threshold, protocol.trec_compat
-    nothing = retrieving(qrels.judgments, np.zeros(0, dtype=np.int64), threshold, pooled=pooled)
+    threshold, skips = protocol.relevance_threshold, protocol.trec_compat
+    nothing = retrieving(qrels.judgments, np.zeros(0, dtype=np.int64), threshold, skips_negatives=skips)
     known: dict[str, list[Evaluation]] = {str(metric): [] for metric in protocol.metrics}
     for part in nothing.parts(_BLOCK):
         for name, one in evaluate(protocol.metrics, part, protocol.no_relevant).items():
-            best = attainable(one.metric, part.judgments, threshold, pooled=pooled, depth=protocol.depth)
+            best = attainable(one.metric, part.judgments, threshold, skips_negatives=skips, depth=protocol.depth)
             known[name].append(replace(one, values=best))
     return {name: _joined(own).mean for name, own in known.items()}
 

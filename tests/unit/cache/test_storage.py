@@ -279,7 +279,7 @@ def test_a_vector_with_other_bytes_is_missing(tmp_path: Path, caplog: pytest.Log
         database.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE key = ?", (keys_of(1).tobytes(),))
         database.commit()
     with VectorCache(path) as cache:
-        assert not cache.missing(keys_of(1, 2), unread=True).any()
+        assert not cache.missing(keys_of(1, 2), unchecked=True).any()
         with pytest.raises(KeyError):
             cache.read(keys_of(1))
         assert cache.missing(keys_of(1, 2)).tolist() == [True, False]

@@ -10,7 +10,7 @@ from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
 from ragtrial.comparison.query_differences import (
-    gain_share,
+    GainShare,
     kept_parts,
     query_differences,
     rank_in_row,
@@ -71,7 +71,7 @@ def test_queries_stand_by_gain_and_what_all_settings_fail_is_listed(scored: Repo
         "Queries that fail with all settings (ndcg@3): 1 of 5", "  lost",
         "Queries on which all settings score the same: 1 more", "  1.000  same",
     ]  # fmt: skip
-    gains = gain_share("dcg@2", scored.queries[1], scored)
+    gains = GainShare.of("dcg@2", scored.queries[1], scored)
     ranks = [("a", 1), ("a", 3), ("b", 1), ("b", 2), ("n", 1), ("unjudged", 1)]
     assert [gains.at(doc, rank) for doc, rank in ranks] == [3, 0, 1, pytest.approx(0.63093, abs=1e-5), 0, 0]
 
@@ -109,7 +109,7 @@ def test_the_gains_of_hits_sum_to_the_score_or_there_is_a_reason_why_they_do_not
     if metric in REASONS:
         return
     for query in scored.queries:
-        gains = gain_share(metric, query, scored)
+        gains = GainShare.of(metric, query, scored)
         for ranking in load_query(scored, scored.settings, query.id):
             total = sum(gains.at(hit.doc, hit.rank) for hit in ranking.hits)
             assert total == pytest.approx(ranking.evaluations[metric], abs=1e-12)

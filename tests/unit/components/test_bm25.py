@@ -191,11 +191,11 @@ def test_stop_words_of_a_file_count_by_what_they_are(tmp_path: Path) -> None:
     file = tmp_path / "stop.txt"
     file.write_text("rye\n", encoding="utf-8")
     listed, named = Bm25Retriever(stop_words=("rye",)), Bm25Retriever(stop_words=str(file))
-    assert named.inputs(file_digest) == listed.inputs(file_digest)
+    assert named.hashed_content(file_digest) == listed.hashed_content(file_digest)
     held = shelf(tmp_path, BREAD)
     assert ids(asked(named.open(held), "rye oven")) == [["a"]]
     file.write_text("oven\n", encoding="utf-8")
-    assert named.inputs(file_digest) != listed.inputs(file_digest)
+    assert named.hashed_content(file_digest) != listed.hashed_content(file_digest)
     assert ids(asked(named.open(held), "rye oven")) == [["a", "b"]]
     file.unlink()
     with pytest.raises(ConfigError) as raised:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
+from ragtrial.components.chunkers.base import CHUNKERS, Ruler
 from ragtrial.components.chunkers.structured import CodeChunker, Language
 from ragtrial.errors import ModelNotFoundError
 
@@ -57,7 +57,7 @@ struct point {
 
 def chunks(text: str, language: str, size: int) -> list[str]:
     made = CodeChunker.model_validate({"language": language, "size": size, "overlap": 0, "unit": "characters"})
-    return [text[span.start : span.end] for span in made.split(text, LengthFunction(range(len(text))))]
+    return [text[span.start : span.end] for span in made.split(text, Ruler(range(len(text))))]
 
 
 def test_code_is_cut_at_functions_methods_and_statements_with_their_comments() -> None:
@@ -84,7 +84,7 @@ def test_lost_parsers_cut_text_and_grammars_are_in_the_fingerprint() -> None:
     """Such text takes the parser time that grows with the square of its length: 32 kB of this, more than a minute."""
     text = "<!-- " * 6_000
     recursive = CHUNKERS["recursive"].model_validate({"unit": "characters", "size": 100, "overlap": 0})
-    pieces = [text[span.start : span.end] for span in recursive.split(text, LengthFunction(range(len(text))))]
+    pieces = [text[span.start : span.end] for span in recursive.split(text, Ruler(range(len(text))))]
     assert chunks(text, "python", 100) == pieces
     versions = CodeChunker(language="tsx").versions()
     assert set(versions) == {"tree-sitter", "tree-sitter-typescript"}
@@ -105,9 +105,7 @@ SOURCES = sorted((Path(__file__).parents[3] / "src" / "ragtrial").rglob("*.py"))
 def test_functions_of_real_code_that_fit_are_never_cut(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     size = 1200
-    spans = CodeChunker(language="python", size=size, overlap=0, unit="characters").split(
-        text, LengthFunction(range(len(text)))
-    )
+    spans = CodeChunker(language="python", size=size, overlap=0, unit="characters").split(text, Ruler(range(len(text))))
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments import DOCUMENTS, Experiment, write_experiment
-from ragtrial.components.chunkers.base import LengthFunction, trimmed
+from ragtrial.components.chunkers.base import Ruler, trimmed
 from ragtrial.components.chunkers.custom import CustomChunker
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.errors import ChunkerError, LabelsError, RunError
@@ -22,7 +22,7 @@ def made(tmp_path: Path, body: str, name: str = "cutter") -> CustomChunker:
 
 
 def chunks(tmp_path: Path, body: str, text: str = TEXT) -> list[str]:
-    return [text[span.start : span.end] for span in made(tmp_path, body).split(text, LengthFunction(range(len(text))))]
+    return [text[span.start : span.end] for span in made(tmp_path, body).split(text, Ruler(range(len(text))))]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_pairs_and_verbatim_pieces_are_placed_in_the_text(tmp_path: Path, body: 
 
 def test_a_repeated_piece_is_the_place_right_after_the_piece_before_it(tmp_path: Path) -> None:
     text = "x x x x\nx x"
-    spans = made(tmp_path, "return ['x x', 'x x', 'x x']").split(text, LengthFunction(range(len(text))))
+    spans = made(tmp_path, "return ['x x', 'x x', 'x x']").split(text, Ruler(range(len(text))))
     assert [(span.start, span.end) for span in spans] == [(0, 3), (4, 7), (8, 11)]
 
 
@@ -80,7 +80,7 @@ def test_overlapping_pieces_are_placed_where_they_were_cut(tmp_path: Path, text:
     cut = [(start, min(start + size, len(text))) for start in range(0, len(text) - size + step, step)]
     wanted = [span for span in (trimmed(text, *one) for one in cut) if span]
     pieces = [text[span.start : span.end] for span in wanted]
-    spans = made(tmp_path, f"return {pieces!r}").split(text, LengthFunction(range(len(text))))
+    spans = made(tmp_path, f"return {pieces!r}").split(text, Ruler(range(len(text))))
     assert spans == wanted
 
 

@@ -61,7 +61,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, tiny_model: Path, endpo
 
 
 def fingerprint_of(embedder: Embedder) -> str:
-    return fingerprint(embedder.fingerprint_parts())
+    return fingerprint(embedder.hashed_parts())
 
 
 def cached(embedder: Embedder, tmp_path: Path) -> CachedEmbedder:
@@ -107,7 +107,7 @@ def test_nothing_but_load_loads_a_model(tmp_path: Path, tiny_model: Path, endpoi
         "import sys, json; from ragtrial.components.embedders import EMBEDDERS\n"
         "for kind, options in json.loads(sys.argv[1]).items():\n"
         "    made = EMBEDDERS[kind](**options)\n"
-        "    made.fingerprint_parts(), made.tokenizer(), made.max_tokens(), made.prefixes(), made.similarity()\n"
+        "    made.hashed_parts(), made.tokenizer(), made.max_tokens(), made.prefixes(), made.similarity()\n"
         "print([name for name in ('torch', 'transformers', 'sentence_transformers', 'httpx') if name in sys.modules])"
     )
     options = {kind: options_of(kind, tmp_path, tiny_model, endpoint) for kind in EMBEDDERS.names()}
@@ -257,21 +257,21 @@ def test_files_are_hashed_by_whatever_is_given_to_hash_them(make: Make) -> None:
         hashed.append(path)
         return file_digest(path)
 
-    assert make().fingerprint_parts(digest) == make().fingerprint_parts()
+    assert make().hashed_parts(digest) == make().hashed_parts()
     if isinstance(make(), EndpointEmbedder):  # which has no files
         assert not hashed
         return
     assert hashed
-    assert make().fingerprint_parts(lambda _: "other") != make().fingerprint_parts()
+    assert make().hashed_parts(lambda _: "other") != make().hashed_parts()
 
 
 def test_a_model_that_is_not_there_or_cannot_be_loaded_or_run_is_an_error(tmp_path: Path, tiny_model: Path) -> None:
     missing = tmp_path / "missing"
     with pytest.raises(ModelNotFoundError) as caught:
-        SentenceTransformerEmbedder(model=str(missing)).fingerprint_parts()
+        SentenceTransformerEmbedder(model=str(missing)).hashed_parts()
     assert str(caught.value) == f"the model folder {missing} is not there; `model:` takes a folder or a hub name."
     with pytest.raises(ModelNotFoundError) as caught:
-        SentenceTransformerEmbedder(model=str(tmp_path)).fingerprint_parts()
+        SentenceTransformerEmbedder(model=str(tmp_path)).hashed_parts()
     assert str(caught.value) == f"the folder {tmp_path} holds no model: it has neither modules.json nor config.json."
     folder = shutil.copytree(tiny_model, tmp_path / "model")
     (folder / "model.safetensors").write_bytes(b"damaged")

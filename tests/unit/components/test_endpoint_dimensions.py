@@ -47,7 +47,7 @@ def test_dimensions_are_requested_and_cut_to_is_not(tmp_path: Path, kind: str) -
 def test_each_requested_size_has_vectors_of_its_own_and_all_cuts_share_them(tmp_path: Path, kind: str) -> None:
     with EndpointDouble() as double:
         requested = {embedder(double, kind, dimensions=size).untruncated for size in (4, 8, 16)}
-        assert len({str(one.fingerprint_parts()) for one in requested}) == 3
+        assert len({str(one.hashed_parts()) for one in requested}) == 3
         cut = {embedder(double, kind, cut_to=size).untruncated for size in (4, 8, 16)}
         assert cut == {embedder(double, kind)}
 

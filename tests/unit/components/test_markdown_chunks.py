@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrial.components.chunkers.base import LengthFunction
+from ragtrial.components.chunkers.base import Ruler
 from ragtrial.components.chunkers.structured import MarkdownChunker
 from ragtrial.dataset.markdown import block_tokens, line_starts
 from text_strategies import sentences
@@ -51,7 +51,7 @@ Last paragraph here. It goes on and on.
 
 def chunks(text: str, size: int, overlap: int = 0, **options: bool) -> list[str]:
     made = MarkdownChunker(size=size, overlap=overlap, unit="characters", **options)  # type: ignore[arg-type]  # bool
-    return [text[span.start : span.end] for span in made.split(text, LengthFunction(range(len(text))))]
+    return [text[span.start : span.end] for span in made.split(text, Ruler(range(len(text))))]
 
 
 def test_sections_are_joined_where_they_fit_and_rows_cut_where_too_large() -> None:
@@ -112,9 +112,7 @@ BLOCKS = st.one_of(
 
 @given(st.lists(BLOCKS, min_size=1, max_size=12).map("\n\n".join), st.integers(1, 120), st.booleans())
 def test_no_code_and_no_row_that_fits_is_ever_cut(text: str, size: int, merge: bool) -> None:
-    spans = MarkdownChunker(size=size, overlap=0, unit="characters", merge=merge).split(
-        text, LengthFunction(range(len(text)))
-    )
+    spans = MarkdownChunker(size=size, overlap=0, unit="characters", merge=merge).split(text, Ruler(range(len(text))))
     starts = line_starts(text)
     for token in block_tokens(text):
         if token.map and token.type in ("fence", "tr_open"):
@@ -126,7 +124,7 @@ def test_no_code_and_no_row_that_fits_is_ever_cut(text: str, size: int, merge: b
 
 @given(st.lists(BLOCKS, min_size=1, max_size=12).map("\n\n".join), st.integers(40, 200))
 def test_a_heading_stands_alone_only_where_no_block_it_heads_has_room_beside_it(text: str, size: int) -> None:
-    made = MarkdownChunker(size=size, overlap=0, unit="characters").split(text, LengthFunction(range(len(text))))
+    made = MarkdownChunker(size=size, overlap=0, unit="characters").split(text, Ruler(range(len(text))))
     for first, second in pairwise(made):
         piece, following, rest = text[first.start : first.end], text[second.start : second.end], text[second.end :]
         if rest and not (rest.startswith("\n\n") and following.count("```") % 2 == 0):

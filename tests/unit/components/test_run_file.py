@@ -97,7 +97,7 @@ def test_a_query_or_a_file_that_is_not_there_finds_nothing(place: Workplace) -> 
     with pytest.raises(RunFileError, match="there is no such file, nor a report of that id"):
         retriever.check(place.materials(), QUESTIONS)
     with pytest.raises((RunFileError, ReportError), match="there is no such file"):
-        retriever.inputs(file_digest)
+        retriever.hashed_content(file_digest)
 
 
 @pytest.mark.parametrize(

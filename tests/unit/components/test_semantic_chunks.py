@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ragtrial.components.chunkers.base import LengthFunction
+from ragtrial.components.chunkers.base import Ruler
 from ragtrial.components.chunkers.meaning import SemanticChunker
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.rankings import Floats
@@ -23,7 +23,7 @@ def at_angles(angles: Sequence[float]) -> Floats:
 def groups(angles: Sequence[float] = ANGLES, text: str = TEXT, **options: object) -> list[int]:
     """How many sentences each chunk has."""
     made = SemanticChunker.model_validate({"unit": "characters", **options})
-    ruler = LengthFunction(range(len(text)))
+    ruler = Ruler(range(len(text)))
     vectors = at_angles(angles) if made.texts(text, ruler) else np.empty((0, 0), dtype=np.float32)
     return [len(sentences(text[span.start : span.end])) for span in made.group(text, ruler, vectors)]
 
@@ -57,12 +57,12 @@ def test_of_equal_distances_a_target_cuts_all_or_none(target: int, chunks: int) 
     text = "One is. Two is. Three is. Four is."
     vectors = np.eye(2, dtype=np.float32)[[0, 1, 0, 1]]
     made = SemanticChunker(unit="characters", target=target)
-    assert len(made.group(text, LengthFunction(range(len(text))), vectors)) == chunks
+    assert len(made.group(text, Ruler(range(len(text))), vectors)) == chunks
 
 
 def test_sentences_are_embedded_in_context_and_groups_cut_between_them() -> None:
     text = "# One\n\nTwo is here.  Three is here. Four."
-    ruler = LengthFunction(range(len(text)))
+    ruler = Ruler(range(len(text)))
     assert SemanticChunker(unit="characters").texts(text, ruler) == [
         "# One\n\nTwo is here.",
         "# One\n\nTwo is here.  Three is here.",
@@ -76,10 +76,10 @@ def test_sentences_are_embedded_in_context_and_groups_cut_between_them() -> None
     text = "One is. Two is. Three is."
     vectors = np.array([[1, 0], [0, 0], [1, 0]], dtype=np.float32)
     made = SemanticChunker(unit="characters", target=1)
-    assert len(made.group(text, LengthFunction(range(len(text))), vectors)) == 3
+    assert len(made.group(text, Ruler(range(len(text))), vectors)) == 3
     # 1 - the square of such a vector's length in double precision is 1e-16, which is no distance.
     text = " ".join("Same here." for _ in range(12))
-    ruler = LengthFunction(range(len(text)))
+    ruler = Ruler(range(len(text)))
     for options in ({"target": 10}, {"threshold": "percentile", "amount": 0}):
         made = SemanticChunker.model_validate({"unit": "characters", **options})
         for row in np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32):
@@ -87,7 +87,7 @@ def test_sentences_are_embedded_in_context_and_groups_cut_between_them() -> None
     assert groups() == [6, 3]
     assert groups(size=50) == [2, 2, 2, 2, 1]
     assert groups(size=100) == [5, 1, 3]
-    ruler = LengthFunction(range(len(TEXT)), overhead=20)
+    ruler = Ruler(range(len(TEXT)), overhead=20)
     spans = SemanticChunker(unit="characters", size=70).group(TEXT, ruler, at_angles(ANGLES))
     assert max(span.end - span.start for span in spans) == 39  # two sentences: the title takes 20
     assert SemanticChunker().counted_by == "characters"
@@ -98,7 +98,7 @@ def test_sentences_are_embedded_in_context_and_groups_cut_between_them() -> None
 
 @pytest.mark.parametrize("text", ["", " \n", "One sentence alone."])
 def test_nothing_is_embedded_where_there_is_nothing_to_cut(text: str) -> None:
-    made, ruler = SemanticChunker(), LengthFunction(range(len(text)))
+    made, ruler = SemanticChunker(), Ruler(range(len(text)))
     assert made.texts(text, ruler) == []
     spans = made.group(text, ruler, np.empty((0, 0), dtype=np.float32))
     assert [text[span.start : span.end] for span in spans] == ([text] if text.strip() else [])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from ragtrial.components.chunkers import sentences as sentence_rules
-from ragtrial.components.chunkers.base import CHUNKERS, LengthFunction
+from ragtrial.components.chunkers.base import CHUNKERS, Ruler
 from ragtrial.components.chunkers.sentences import sentences
 from text_strategies import document_texts
 
@@ -117,7 +117,7 @@ def test_every_chunker_cuts_behind_the_marks_that_end_sentences_in_any_script(ki
     text, expected = written.replace("|", ""), [part.strip() for part in written.split("|")]
     longest = max(map(len, written.split("|")))
     assert longest < min(len(one) + len(other) for one, other in pairwise(expected))
-    ruler = LengthFunction(range(len(text)))
+    ruler = Ruler(range(len(text)))
     chunker = CHUNKERS[kind].model_validate({"kind": kind, "unit": "characters", "size": longest, "overlap": 0})
     assert [text[span.start : span.end] for span in chunker.split(text, ruler)] == expected
 

@@ -87,9 +87,9 @@ def test_functions_have_the_modules_they_import_of_any_folder_in_their_version(t
 
     def versions() -> list[object]:
         return [
-            CustomChunker(function=reference).fingerprint_parts(),
-            CustomEmbedder(function=reference).fingerprint_parts(),
-            CustomRetriever(function=reference, options={}).inputs(file_digest),
+            CustomChunker(function=reference).hashed_parts(),
+            CustomEmbedder(function=reference).hashed_parts(),
+            CustomRetriever(function=reference, options={}).hashed_content(file_digest),
         ]
 
     before = versions()

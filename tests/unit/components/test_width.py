@@ -89,13 +89,13 @@ def test_what_is_found_is_the_same_in_any_company(searcher: Wandering, units: in
     own, cut = searcher.ranked(alone), searcher.ranked(company).cut(alone)
     np.testing.assert_array_equal(cut.rankings.codes, own.rankings.codes)
     np.testing.assert_array_equal(cut.units, own.units)
-    np.testing.assert_array_equal(cut.places, own.places)
+    np.testing.assert_array_equal(cut.ranks, own.ranks)
 
 
 @given(wanderers, st.integers(1, 12))
 def test_a_document_stands_once_however_often_a_search_gets_wider(searcher: Wandering, units: int) -> None:
     found = searcher.ranked(Depth(units=units))
-    for row, chunks, places in zip(found.rankings.codes, found.units, found.places, strict=True):
+    for row, chunks, places in zip(found.rankings.codes, found.units, found.ranks, strict=True):
         kept = row[row != PADDING]
         assert len(set(kept.tolist())) == len(kept)
         assert [searcher.owners[chunk] for chunk in chunks[row != PADDING]] == kept.tolist()
@@ -117,7 +117,7 @@ def test_what_only_a_wider_search_finds_comes_after_what_was_found_before() -> N
     found = Two((0, 0, 1, 2, 3, 4), 3, 0, 6).ranked(Depth(units=3))
     assert found.rankings.codes.tolist() == [[0, 1, 2]] * 2
     assert found.units.tolist() == [[0, 2, 3]] * 2
-    assert found.places.tolist() == [[1, 3, 3]] * 2  # three hits were read before the one that now comes first
+    assert found.ranks.tolist() == [[1, 3, 3]] * 2  # three hits were read before the one that now comes first
     np.testing.assert_array_equal(found.rankings.scores, np.array([[1, 1 / 3, 1]] * 2, dtype=np.float32))
 
 

@@ -215,7 +215,7 @@ def test_a_grade_below_0_gains_nothing_and_is_counted(metric: str, ranking: str,
 
 
 def test_groups_of_passages_and_trec_eval_without_forbidden_grades() -> None:
-    one = replace(graded("A", [("A", -1, None)]), pooled=True)
+    one = replace(graded("A", [("A", -1, None)]), skips_negatives=True)
     assert scores("forbidden@1", one).tolist() == [0]
     assert parse_metric("forbidden@1").eligible(one).tolist() == [False]
     one = graded("AB", [("A", 1, "g"), ("B", 1, "g")])

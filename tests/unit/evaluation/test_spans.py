@@ -215,4 +215,4 @@ def test_a_metric_of_documents_alone_is_refused_where_passages_are_found(name: s
     with pytest.raises(
         MetricError, match=r"is not defined where passages in chunks \(unit: span\) are found. Those that"
     ):
-        parse_metric(name).seen(graded)
+        parse_metric(name).prepared(graded)

@@ -70,7 +70,7 @@ def transformations(depth: int) -> tuple[Transformation, ...]:
     drawn=tied_runs(),
     then=st.integers(1, 6).map(transformations).flatmap(st.sampled_from),
     threshold=st.integers(1, 2),
-    pooled=st.booleans(),
+    skips_negatives=st.booleans(),
 )
 def test_the_range_is_that_of_all_orders_of_equal_scores(
     name: str,
@@ -78,16 +78,16 @@ def test_the_range_is_that_of_all_orders_of_equal_scores(
     drawn: tuple[Scenario, list[int]],
     then: Transformation,
     threshold: int,
-    pooled: bool,
+    skips_negatives: bool,
 ) -> None:
     case, run_scores = drawn
     metric = data.draw(metric_called(name))
-    graded = replace(tied(case, [run_scores], threshold), pooled=pooled)
+    graded = replace(tied(case, [run_scores], threshold), skips_negatives=skips_negatives)
     found = tie_range(metric, graded, then)
     if found is None:
         assert name in UNORDERED
         return
-    orders = replace(every_order(case, run_scores).graded(threshold=threshold), pooled=pooled)
+    orders = replace(every_order(case, run_scores).graded(threshold=threshold), skips_negatives=skips_negatives)
     all_scores = scores(metric, then(orders))
     assert found.low == pytest.approx([all_scores.min()], abs=1e-12)
     assert found.high == pytest.approx([all_scores.max()], abs=1e-12)

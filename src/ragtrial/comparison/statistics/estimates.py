@@ -65,11 +65,11 @@ def interval_of(mean: float, error: float, skewness: float, n: int, level: float
 
 def within(interval: tuple[float, float], metric: str) -> tuple[float, float]:
     """The part of ``interval`` that a mean of ``metric`` can lie in."""
-    lowest, highest = limits_of_mean(metric)
+    lowest, highest = mean_limits(metric)
     return max(interval[0], lowest), interval[1] if highest is None else min(interval[1], highest)
 
 
-def limits_of_mean(metric: str) -> tuple[float, float | None]:
+def mean_limits(metric: str) -> tuple[float, float | None]:
     """The lowest and the highest mean that ``metric`` can have; None if there is no highest, or if it is unknown."""
     definition = metric_called(metric).definition
     return definition.lowest, definition.highest

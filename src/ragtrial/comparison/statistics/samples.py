@@ -84,7 +84,7 @@ class Procedure:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Comparisons that are tested together, query by query.
+    """A family of comparisons: they are tested together, and the error rate holds for all of them at once.
 
     ``columns`` has shape (columns, queries), NaN if a query does not count. ``pairs``, shape (comparisons, 2), holds
     the column of each setting and of its baseline, which is subtracted; None: the columns are the differences. Queries

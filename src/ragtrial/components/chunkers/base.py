@@ -25,7 +25,7 @@ from ragtrial.registry import AnyOf, Registry
 
 
 @dataclass(frozen=True)
-class LengthFunction:
+class Ruler:
     """Measures pieces of one text.
 
     ``starts`` has the character at which each unit (token, word or character) starts, ascending. ``overhead`` counts
@@ -69,8 +69,8 @@ class Chunker(Options):
     def check(self) -> None:
         """Raise ModelNotFoundError if a function or a package that the options name is missing."""
 
-    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
-        """Everything that decides where texts are cut, but the tokenizer and the embedder: JSON values.
+    def hashed_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+        """The options and the files that change where texts are cut, without tokenizer and embedder, as JSON values.
 
         ``digest`` hashes files. Raises ModelNotFoundError.
         """
@@ -82,7 +82,7 @@ class Chunker(Options):
         return "characters"
 
     @abstractmethod
-    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
+    def split(self, text: str, ruler: Ruler) -> list[Span]:
         """The spans of the chunks of ``text``."""
 
 
@@ -124,7 +124,7 @@ class MeasuredChunker(Chunker):
     def counted_by(self) -> str:
         return "characters" if self.unit == "characters" else self.tokenizer
 
-    def budget(self, size: int, ruler: LengthFunction) -> int:
+    def budget(self, size: int, ruler: Ruler) -> int:
         """The maximum length of a chunk's own text if the chunk has ``size``: the rest is overhead.
 
         The text gets at least half of ``size``, however long the title is; such a chunk is longer than ``size``.
@@ -147,7 +147,7 @@ class SizedChunker(MeasuredChunker):
             raise ValueError(f"overlap is {self.overlap}; it must be below size ({self.size}).")
         return self
 
-    def window(self, ruler: LengthFunction) -> tuple[int, int]:
+    def window(self, ruler: Ruler) -> tuple[int, int]:
         """The maximum length of a chunk's own text (see ``budget``), and how much of it the next chunk repeats.
 
         An overlap that would not fit keeps its share of the size.
@@ -176,14 +176,14 @@ class EmbeddingChunker(MeasuredChunker):
     needs_embedder: ClassVar[bool] = True
 
     @abstractmethod
-    def texts(self, text: str, ruler: LengthFunction) -> list[str]:
+    def texts(self, text: str, ruler: Ruler) -> list[str]:
         """The parts of ``text`` that must be embedded; empty if there is nothing to decide."""
 
     @abstractmethod
-    def group(self, text: str, ruler: LengthFunction, vectors: Floats) -> list[Span]:
+    def group(self, text: str, ruler: Ruler, vectors: Floats) -> list[Span]:
         """The spans of the chunks, by the vectors of ``texts``: float32 (texts, dimension)."""
 
-    def split(self, text: str, ruler: LengthFunction) -> NoReturn:
+    def split(self, text: str, ruler: Ruler) -> NoReturn:
         """Raises TypeError: vectors are needed, see ``group``."""
         raise TypeError(f"the chunker {self.kind!r} needs vectors: embed texts() and call group()")
 
@@ -196,7 +196,7 @@ Stretch = tuple[int, int]
 class Measure:
     """The maximum length of a stretch in the text, and how much of the stretch before it may be repeated."""
 
-    ruler: LengthFunction
+    ruler: Ruler
     budget: int
     overlap: int
 
@@ -283,7 +283,7 @@ def cut(
 
 
 def _grouped(
-    chunker: EmbeddingChunker, texts: Sequence[str], rulers: Sequence[LengthFunction], embed: Embed
+    chunker: EmbeddingChunker, texts: Sequence[str], rulers: Sequence[Ruler], embed: Embed
 ) -> Iterator[list[Span]]:
     """The spans of each text. The parts of all are embedded in one call."""
     wanted = [chunker.texts(text, ruler) for text, ruler in zip(texts, rulers, strict=True)]
@@ -303,10 +303,10 @@ def _batches(library: Library, most_bytes: int) -> Iterator[range]:
         yield range(start, len(library))
 
 
-def _rulers(texts: Sequence[str], titles: Sequence[str], tokenizer: UnitCounter | None) -> list[LengthFunction]:
+def _rulers(texts: Sequence[str], titles: Sequence[str], tokenizer: UnitCounter | None) -> list[Ruler]:
     if tokenizer is None:
         sizes = [(len(text), len(title) + 1 if title else 0) for text, title in zip(texts, titles, strict=True)]
-        return [LengthFunction(range(length), overhead) for length, overhead in sizes]
+        return [Ruler(range(length), overhead) for length, overhead in sizes]
     overheads = tokenizer.counts(titles).tolist()  # the title's tokens and the special tokens
     pairs = zip(tokenizer.starts(texts), overheads, strict=True)
-    return [LengthFunction(*pair, tokenizer.alone, tokenizer.special_tokens) for pair in pairs]
+    return [Ruler(*pair, tokenizer.alone, tokenizer.special_tokens) for pair in pairs]

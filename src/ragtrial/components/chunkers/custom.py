@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.chunkers.base import CHUNKERS, Chunker, LengthFunction, trimmed
+from ragtrial.components.chunkers.base import CHUNKERS, Chunker, Ruler, trimmed
 from ragtrial.components.user_functions import FunctionName, import_object, version_parts
 from ragtrial.errors import ChunkerError
 from ragtrial.records import Span
@@ -42,11 +42,11 @@ class CustomChunker(Chunker):
     def check(self) -> None:
         import_object(self.function)
 
-    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+    def hashed_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         parts = {"kind": self.kind, "function": str(self.function), "revision": self.revision}
         return parts | version_parts(self.function, self.version, digest)
 
-    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
+    def split(self, text: str, ruler: Ruler) -> list[Span]:
         function = import_object(self.function)
         try:
             returned = function(text)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from ragtrial.components.chunkers.base import CHUNKERS, EmbeddingChunker, LengthFunction, Measure, chunks_of
+from ragtrial.components.chunkers.base import CHUNKERS, EmbeddingChunker, Measure, Ruler, chunks_of
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.components.chunkers.structured import Outline
 from ragtrial.rankings import Floats
@@ -76,12 +76,12 @@ class SemanticChunker(EmbeddingChunker):
     def counted_by(self) -> str:
         return "characters" if self.size is None and self.target is None else super().counted_by
 
-    def texts(self, text: str, ruler: LengthFunction) -> list[str]:
+    def texts(self, text: str, ruler: Ruler) -> list[str]:
         found = sentences(text)
         around = [found[max(index - self.buffer, 0) : index + self.buffer + 1] for index in range(len(found))]
         return [text[group[0].start : group[-1].end] for group in around] if len(found) > 1 else []
 
-    def group(self, text: str, ruler: LengthFunction, vectors: Floats) -> list[Span]:
+    def group(self, text: str, ruler: Ruler, vectors: Floats) -> list[Span]:
         found, cuts = sentences(text), list[int]()
         if not found:
             return []

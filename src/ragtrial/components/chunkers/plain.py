@@ -12,15 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ModelWrapValidatorHandler, field_validator, model_validator
 
-from ragtrial.components.chunkers.base import (
-    CHUNKERS,
-    Chunker,
-    LengthFunction,
-    Measure,
-    SizedChunker,
-    Stretch,
-    chunks_of,
-)
+from ragtrial.components.chunkers.base import CHUNKERS, Chunker, Measure, Ruler, SizedChunker, Stretch, chunks_of
 from ragtrial.components.chunkers.sentences import sentences, wide_ends
 from ragtrial.records import Span
 
@@ -87,7 +79,7 @@ class RecursiveChunker(SizedChunker):
             raise ValueError(f'the list is {found}; each must be in it once, and "" (between units) last: {right}.')
         return tuple(plain)
 
-    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
+    def split(self, text: str, ruler: Ruler) -> list[Span]:
         if self.preset == "langchain":
             special = ruler.special if self.measure == "encoded" else 0
             measure = Measure(ruler, self.size, self.overlap)
@@ -194,7 +186,7 @@ class FixedChunker(SizedChunker):
     kind: Literal["fixed"] = "fixed"
     """Windows of `size` that move by `size - overlap`, wherever that cuts."""
 
-    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
+    def split(self, text: str, ruler: Ruler) -> list[Span]:
         budget, overlap = self.window(ruler)
         # A unit reaches to the start of the next, so that characters which a tokenizer drops are in some chunk. Several
         # tokens of one character (a Korean syllable can be three) are not torn apart.
@@ -227,7 +219,7 @@ class SentenceChunker(SizedChunker):
     kind: Literal["sentence"] = "sentence"
     """Whole sentences, joined up to `size`; `overlap` is as many whole sentences as fit in it."""
 
-    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
+    def split(self, text: str, ruler: Ruler) -> list[Span]:
         measure = Measure(ruler, *self.window(ruler))
         within = replace(measure, overlap=0)
 
@@ -245,5 +237,5 @@ class DocumentChunker(Chunker):
     kind: Literal["document"] = "document"
     """One chunk per document."""
 
-    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
+    def split(self, text: str, ruler: Ruler) -> list[Span]:
         return chunks_of(text, [(0, len(text))])

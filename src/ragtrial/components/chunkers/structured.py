@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from ragtrial.cache.fingerprints import Digest, file_digest
-from ragtrial.components.chunkers.base import (
-    CHUNKERS,
-    LengthFunction,
-    Measure,
-    SizedChunker,
-    Stretch,
-    chunks_of,
-    trimmed,
-)
+from ragtrial.components.chunkers.base import CHUNKERS, Measure, Ruler, SizedChunker, Stretch, chunks_of, trimmed
 from ragtrial.components.chunkers.plain import SEPARATORS, RecursiveCut
 from ragtrial.dataset.markdown import Headings, block_tokens, line_starts
 from ragtrial.errors import ModelNotFoundError
@@ -130,7 +122,7 @@ class MarkdownChunker(SizedChunker):
     """If true, neighbouring sections under one heading make one chunk while they fit; if false, each section is a
     chunk."""
 
-    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
+    def split(self, text: str, ruler: Ruler) -> list[Span]:
         tokens = block_tokens(text)
         headings = Headings(text, tokens)
         outline = Outline(text, _block_depths(text, headings, tokens))
@@ -210,11 +202,11 @@ class CodeChunker(SizedChunker):
     def check(self) -> None:
         self._parser()
 
-    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+    def hashed_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         self.check()
-        return super().fingerprint_parts(digest)
+        return super().hashed_parts(digest)
 
-    def split(self, text: str, ruler: LengthFunction) -> list[Span]:
+    def split(self, text: str, ruler: Ruler) -> list[Span]:
         source = text.encode()
         root = self._parsed(source)
         depths = _node_depths(root, source) if root else {}

@@ -62,7 +62,7 @@ class Embedder(Options):
     """How many texts the model gets at once, an endpoint in one request; affects speed and memory, not results."""
 
     may_change: ClassVar[bool] = False
-    """If true, the model may change while its ``fingerprint_parts`` stay the same."""
+    """If true, the model may change while its ``hashed_parts`` stay the same."""
 
     is_local: ClassVar[bool] = True
     """If true, the model runs on this machine, so workers can load it."""
@@ -121,8 +121,8 @@ class Embedder(Options):
         yield from ()
 
     @abstractmethod
-    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
-        """Everything but the text and its prefix that changes a vector, as JSON values.
+    def hashed_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+        """The options and the files that change the vector of a text, without its prefix, as JSON values.
 
         ``digest`` hashes files. Raises ModelNotFoundError. Loads no model.
         """

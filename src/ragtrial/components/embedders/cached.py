@@ -139,7 +139,7 @@ class CachedEmbedder:
         self, embedder: Embedder, folder: Path, digest: Digest = file_digest, start: Start = lambda _: None
     ) -> None:
         self.embedder = embedder
-        self.parts = embedder.fingerprint_parts(digest) | embedder.versions()
+        self.parts = embedder.hashed_parts(digest) | embedder.versions()
         self.fingerprint = fingerprint(self.parts)
         self.tokenizer = embedder.tokenizer()
         sides = SIDES if embedder.distinguishes_sides else ("", "")
@@ -300,7 +300,7 @@ class CachedEmbedder:
             first = batching.first_of_each(keys)
         else:
             with VectorCache(self.path) as cache:
-                first = batching.absent(cache, keys, unread=True)
+                first = batching.absent(cache, keys, unchecked=True)
         return first, keys[first]
 
     def dimension(self) -> int | None:

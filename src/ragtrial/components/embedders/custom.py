@@ -35,7 +35,7 @@ class CustomEmbedder(DeclaredEmbedder):
     def distinguishes_sides(self) -> bool:
         return len(set(_methods(import_object(self.function, _is_embedder)))) > 1
 
-    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+    def hashed_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         parts = {"backend": "custom", "function": str(self.function), "normalize": self.normalize}
         return parts | version_parts(self.function, self.version, digest, _is_embedder)
 

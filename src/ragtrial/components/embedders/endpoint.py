@@ -113,7 +113,7 @@ class EndpointEmbedder(EndpointOptions, DeclaredEmbedder):
         query, document = self.side_fields()
         return query != document
 
-    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+    def hashed_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         asked = {"dimensions": self.dimensions, "normalize": self.normalize, "fields": list(self.side_fields())}
         return {"backend": self.kind, **self.answered_by(), **asked}
 

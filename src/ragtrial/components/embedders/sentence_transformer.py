@@ -57,7 +57,7 @@ class SentenceTransformerEmbedder(Embedder, LocalModel):
                 f"embedder.max_length is {self.max_length}; the model {self.model!r} has positions for {most} tokens."
             )
 
-    def fingerprint_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
+    def hashed_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         return {"backend": "sentence-transformers", **self.model_parts(digest), "normalize": self.normalize}
 
     def tokenizer(self) -> Tokenizer | None:

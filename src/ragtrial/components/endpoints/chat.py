@@ -114,13 +114,9 @@ def chat(client: Client, options: ChatOptions, request: ChatRequest) -> ChatRepl
     text = "" if finish == "content_filter" and "message" not in first else message_text(first.get("message"))
     if text is None:
         raise EndpointError(f"{who} answered without a message of text.")
-    return ChatReply(
-        text,
-        finish if isinstance(finish, str) else None,
-        model if isinstance(model, str) else None,
-        billed(answer, "usage", ("prompt_tokens",)),
-        billed(answer, "usage", ("completion_tokens",)),
-    )
+    finish, model = (value if isinstance(value, str) else None for value in (finish, model))
+    read, written = (billed(answer, "usage", (name,)) for name in ("prompt_tokens", "completion_tokens"))
+    return ChatReply(text, finish, model, read, written)
 
 
 def _body(options: ChatOptions, request: ChatRequest) -> dict[str, Any]:

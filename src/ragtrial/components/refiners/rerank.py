@@ -39,7 +39,7 @@ class Rerank(LocalModel, SingleInputRefiner):
     id, then by place in the document. Every score is kept in the workspace and never made twice.
     """
 
-    inputs_are: ClassVar[str] = "model"
+    content_is: ClassVar[str] = "model"
 
     explanation: ClassVar[str] = (
         "puts the first {candidates} hits of {parts} in the order of {model}; a hit's score is the model's"
@@ -102,8 +102,8 @@ class Rerank(LocalModel, SingleInputRefiner):
     def cost(self, facts: Facts) -> float | None:
         return self.endpoint.cost_of(facts.get("tokens"), facts.get("searches")) if self.endpoint else None
 
-    def inputs(self, digest: Digest) -> Any:
-        return self.reranker.inputs(digest)
+    def hashed_content(self, digest: Digest) -> Any:
+        return self.reranker.hashed_content(digest)
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         self.reranker.check(context.setting)
@@ -148,7 +148,7 @@ class _OpenRerank:
         """The file of the scores that are kept of the model; None while latency is measured."""
         if self.context.is_fresh:
             return None
-        name = fingerprint(["pairs", self._reranker.inputs(self.context.digest)])
+        name = fingerprint(["pairs", self._reranker.hashed_content(self.context.digest)])
         return self.context.growing("pairs", name).with_suffix(".sqlite")
 
     @cached_property

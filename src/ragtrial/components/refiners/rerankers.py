@@ -117,7 +117,7 @@ class Reranker(ABC):
         return None
 
     @abstractmethod
-    def inputs(self, digest: Digest) -> dict[str, Any]:
+    def hashed_content(self, digest: Digest) -> dict[str, Any]:
         """All that changes the score of a pair, but its texts. Raises ModelNotFoundError."""
 
     @abstractmethod
@@ -179,7 +179,7 @@ class LocalReranker(Reranker):
     def length(self) -> int | None:
         return self.options.length
 
-    def inputs(self, digest: Digest) -> dict[str, Any]:
+    def hashed_content(self, digest: Digest) -> dict[str, Any]:
         return {**self.options.model_parts(digest), "activation": "identity"}
 
     def check(self, setting: str) -> None:
@@ -365,7 +365,7 @@ class EndpointReranker(Reranker):
     def model(self) -> str:
         return self.endpoint.model
 
-    def inputs(self, digest: Digest) -> dict[str, Any]:
+    def hashed_content(self, digest: Digest) -> dict[str, Any]:
         return self.endpoint.parts()
 
     def billed(self, numbers: Floats, question: Counts) -> dict[str, Fact]:
@@ -373,12 +373,9 @@ class EndpointReranker(Reranker):
         tokens, searches = float(numbers[:, 1].sum()), float(numbers[:, 2].sum())
         is_estimate = bool(np.isnan(searches))
         estimate = int(self.endpoint.searches(np.unique_counts(question).counts).sum())
-        return {
-            "tokens": None if np.isnan(tokens) else round(tokens),
-            "searches": estimate if is_estimate else round(searches),
-            "searches_are_estimated": is_estimate,
-            "refusal": self.refusal,
-        }
+        counts = {"tokens": None if np.isnan(tokens) else round(tokens)}
+        counts["searches"] = estimate if is_estimate else round(searches)
+        return {**counts, "searches_are_estimated": is_estimate, "refusal": self.refusal}
 
     def _score(
         self, pairs: TextPairs, wanted: Counts, lengths: Counts, cache: VectorCache | None, keep: Keep

@@ -63,7 +63,7 @@ class Bm25Retriever(ChunkRetriever):
     table 1; of robertson no weight is below 0. Source: Lu 2024, BM25S.
     """
 
-    inputs_are: ClassVar[str] = "stop words or libraries"
+    content_is: ClassVar[str] = "stop words or libraries"
     packages: ClassVar[Mapping[str, str]] = {"bm25s": "", "pystemmer": ""}
     hashed_packages: ClassVar[tuple[str, ...]] = ("bm25s", "pystemmer")
 
@@ -108,7 +108,7 @@ class Bm25Retriever(ChunkRetriever):
     def hashed_options(self) -> dict[str, Any]:
         return {**super().hashed_options(), "delta": self.weighting.delta}
 
-    def inputs(self, digest: Digest) -> Any:
+    def hashed_content(self, digest: Digest) -> Any:
         return {"version": [terms.INDEX_VERSION, *terms.TERMS_VERSION], "stop_words": sorted(self.left_out())}
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
@@ -155,14 +155,8 @@ class Bm25Retriever(ChunkRetriever):
 
     def terms_parts(self, texts: str) -> dict[str, Any]:
         """The parts of the key of the terms of the texts of that name, as JSON values."""
-        return {
-            "texts": texts,
-            "stemmer": self.stemmer,
-            "stop_words": sorted(self.left_out()),
-            "title_weight": self.title_weight,
-            "version": terms.TERMS_VERSION,
-            "packages": self.versions(),
-        }
+        options = {"stemmer": self.stemmer, "stop_words": sorted(self.left_out()), "title_weight": self.title_weight}
+        return {"texts": texts, **options, "version": terms.TERMS_VERSION, "packages": self.versions()}
 
 
 class _OpenBm25:

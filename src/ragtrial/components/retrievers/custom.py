@@ -74,7 +74,7 @@ _ENOUGH = 5
 class CustomRetriever(Retriever):
     """Your own code: a Python function, or a retriever of LangChain, LlamaIndex or Haystack."""
 
-    inputs_are: ClassVar[str] = "function"
+    content_is: ClassVar[str] = "function"
 
     kind: Literal["custom"] = "custom"
     """Your own code: a Python function, or a retriever of LangChain, LlamaIndex or Haystack."""
@@ -104,12 +104,12 @@ class CustomRetriever(Retriever):
         own = super().hashed_options()
         return {name: value for name, value in own.items() if name not in ("batch_size", "version")}
 
-    def inputs(self, digest: Digest) -> Any:
+    def hashed_content(self, digest: Digest) -> Any:
         return version_parts(self.function, self.version, digest, external.is_there)
 
     def check(self, context: RetrieverContext, questions: Sequence[Question]) -> None:
         external.named_system(self.function, self.options)
-        self.inputs(file_digest)
+        self.hashed_content(file_digest)
 
     def open(self, context: RetrieverContext) -> _OpenCustom:
         return _OpenCustom(self, context)
@@ -145,7 +145,7 @@ class _OpenCustom:
     def _journal(self) -> Journal:
         library = self._context.library
         asked = {key: value for key, value in self._options.hashed_options().items() if key != "on_error"}
-        name = fingerprint([asked, self._options.inputs(file_digest), library.digest])
+        name = fingerprint([asked, self._options.hashed_content(file_digest), library.digest])
         return Journal(self._context.growing("answers", name).with_suffix(".jsonl"), library)
 
     def search(self, questions: Sequence[Question], depth: int) -> Candidates:

@@ -31,7 +31,7 @@ _OF_COLLECTIONS = ("collection", "where", "where_document", "filter")
 class DenseRetriever(VectorRetriever):
     """The chunks whose vectors are nearest to the query's."""
 
-    inputs_are: ClassVar[str] = "collection"
+    content_is: ClassVar[str] = "collection"
 
     kind: Literal["dense"] = "dense"
     """The chunks whose vectors are nearest to the query's."""
@@ -108,7 +108,7 @@ class DenseRetriever(VectorRetriever):
             options["search"] = "exact"
         return options
 
-    def inputs(self, digest: Digest) -> Any:
+    def hashed_content(self, digest: Digest) -> Any:
         if self.collection is None:
             return None
         return dict(open_collection(self.collection).inputs())
@@ -281,7 +281,7 @@ class _OpenCollection:
         while rows:
             hits_by_row = dict(zip(rows, self._searched.nearest(vectors[rows], wanted, conditions), strict=True))
             for row, hits in hits_by_row.items():
-                for span, score in zip(self._items.of(hits.items), hits.scores.tolist(), strict=True):
+                for span, score in zip(self._items.spans(hits.items), hits.scores.tolist(), strict=True):
                     spans[row].setdefault(self._spans.code(*span), score)
             if wanted == depth:
                 repeated = sum(len(hits.items) - len(spans[row]) for row, hits in hits_by_row.items())

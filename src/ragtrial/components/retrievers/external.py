@@ -63,7 +63,7 @@ def _of_mapping(raw: Mapping[Any, Any], key: str | None) -> ReturnedHit:
     if name is None:
         raise RetrieverError(f"has no {' or '.join(map(repr, keys))}; it has the keys {shown(list(raw))}")
     start, end, text = raw.get("start"), raw.get("end"), raw.get("text")
-    if not (start is end is None or (_is_whole(start) and _is_whole(end))):
+    if not (start is end is None or (_is_integer(start) and _is_integer(end))):
         raise RetrieverError(f"has the start {shown(start)} and the end {shown(end)}; both must be whole numbers")
     if not (text is None or isinstance(text, str)):
         raise RetrieverError(f"has the text {shown(text)}; it must be a string")
@@ -94,13 +94,13 @@ def _of_document(raw: Any, key: str | None) -> ReturnedHit:
             f"is a {type(raw).__name__} with {wanted}; it has {shown(sorted(map(str, metadata)))}: name the key that "
             "holds the document's id with `document:`"
         )
-    hint = hint if _is_whole(hint) else None
+    hint = hint if _is_integer(hint) else None
     return ReturnedHit(_id_of(name), _score_of(getattr(raw, "score", None)), text=text, hint=hint, metadata=metadata)
 
 
 def _id_of(value: Any) -> str:
     """An id as the documents have it: numbers become strings, as they do in labels."""
-    if not (isinstance(value, str) or _is_whole(value)):
+    if not (isinstance(value, str) or _is_integer(value)):
         raise RetrieverError(f"names {shown(value)} as the id; it must be a string")
     return str(value)
 
@@ -116,7 +116,7 @@ def _score_of(value: Any) -> float:
     return float(value)
 
 
-def _is_whole(value: object) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -49,7 +49,7 @@ class RunFileRetriever(Retriever):
     name: str | None = None
     """Which run, where the file holds several: a setting of a report, a retriever of spans."""
 
-    def inputs(self, digest: Digest) -> Any:
+    def hashed_content(self, digest: Digest) -> Any:
         return [digest(path) for path in self._files()]
 
     def asked(self, question: Question) -> Any:
@@ -157,12 +157,9 @@ class _OpenRunFile:
         missing = [_key(question) for question in questions if _key(question) not in known]
         positions = self._library.positions
         codes = [[self._places.code(positions[name]) for name in row.documents[:depth]] for row in rows]
-        facts: dict[str, Fact] = {
-            "duplicates": sum(row.duplicates for row in rows),
-            "beyond_top_k": sum(max(len(row.documents) - depth, 0) for row in rows),
-            "missing": len(missing),
-            **({"left_out": note} if note else {}),
-        }
+        beyond = sum(max(len(row.documents) - depth, 0) for row in rows)
+        facts: dict[str, Fact] = {"duplicates": sum(row.duplicates for row in rows), "beyond_top_k": beyond}
+        facts |= {"missing": len(missing), **({"left_out": note} if note else {})}
         if missing:
             facts["first_missing"] = listed((repr(short(key, 60)) for key in missing), 3)
         return Candidates.of(self._places.chunks(), from_rows(codes, [row.scores[:depth] for row in rows]), facts)

@@ -83,7 +83,7 @@ class _OpenTokenRetriever:
             facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
             return retriever.open_index(folder, place_order(chunks)), facts
 
-        parts = {"model": retriever.inputs(context.digest), "texts": texts.name, "version": retriever.version}
+        parts = {"model": retriever.hashed_content(context.digest), "texts": texts.name, "version": retriever.version}
         return context.keep(retriever.form, parts, f"{retriever.form} vectors ({retriever.model})", build, read)
 
 

@@ -36,7 +36,7 @@ _KINDS = {"SentenceTransformer": "an embedding model", "SparseEncoder": "a spars
 class TokenModel(LocalModel, Ranker):
     """The options of a model that gives a text several vectors or weights."""
 
-    inputs_are: ClassVar[str] = "model"
+    content_is: ClassVar[str] = "model"
 
     form: ClassVar[Form]
 
@@ -44,7 +44,7 @@ class TokenModel(LocalModel, Ranker):
         """Without what changes no score but in its last bits."""
         return {name: value for name, value in super().hashed_options().items() if name not in ("device", "batch_size")}
 
-    def inputs(self, digest: Digest) -> Any:
+    def hashed_content(self, digest: Digest) -> Any:
         """Everything but the text that changes its vectors."""
         return self.model_parts(digest)
 
@@ -82,7 +82,7 @@ class TokenModel(LocalModel, Ranker):
         """The model with its cached results; without them where ``is_fresh`` (default: the context's)."""
         path: Path | None = None
         if not (context.is_fresh if is_fresh is None else is_fresh):
-            name = fingerprint(["tokens", self.form, self.inputs(context.digest)])
+            name = fingerprint(["tokens", self.form, self.hashed_content(context.digest)])
             path = context.growing("tokens", name).with_suffix(".sqlite")
         return TokenEncoder(self._load, self.batch_size, path, f"{self.kind} model={self.model}")
 

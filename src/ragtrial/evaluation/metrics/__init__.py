@@ -2,20 +2,10 @@
 
 import sys
 
-from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics.base import METRICS, Definition, Metric, UnknownMetric
 from ragtrial.evaluation.metrics.spelling import metric_called, parse_metric, parse_metrics
 from ragtrial.registry import import_members
 
 import_members(sys.modules[__name__])
 
-__all__ = [
-    "METRICS",
-    "Definition",
-    "Metric",
-    "Scores",
-    "UnknownMetric",
-    "metric_called",
-    "parse_metric",
-    "parse_metrics",
-]
+__all__ = ["METRICS", "Definition", "Metric", "UnknownMetric", "metric_called", "parse_metric", "parse_metrics"]

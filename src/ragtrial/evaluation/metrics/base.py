@@ -205,7 +205,7 @@ class Definition:
         if self.needs == "gain":
             return np.asarray(judgments.best > 0)
         if self.needs == "forbidden":
-            unwanted = judgments.rows[(judgments.grades < 0) & (not graded.pooled)]
+            unwanted = judgments.rows[(judgments.grades < 0) & (not graded.skips_negatives)]
             return np.bincount(unwanted, minlength=len(graded)) > 0
         defined = np.asarray(graded.relevant_counts > 0) & self.is_known(graded)
         return defined & graded.judgments.ordered if self.needs == "order" else defined
@@ -225,7 +225,7 @@ def metric(
     aliases: tuple[str | Alias, ...] = (),
     **more: Any,
 ) -> Callable[[Callable[..., Scores]], Callable[..., Scores]]:
-    """A decorator for the methods of a ``Metrics`` class: registers the method as the metric with its name.
+    """A decorator for the methods of a ``Formulas`` class: registers the method as the metric with its name.
 
     ``more`` are fields of ``Definition``. Metrics of relevant documents take ``rel``, the grade from which a document
     is relevant. All ``condensable`` metrics take ``judged_only``, which drops unjudged hits.
@@ -337,27 +337,27 @@ class Metric:
         """The gains of documents with these grades."""
         return gains_of(grades, dict(self.gains), exponential=dict(self.parameters).get("gain") == "exp")
 
-    def seen(self, graded: GradedRankings) -> GradedRankings:
+    def prepared(self, graded: GradedRankings) -> GradedRankings:
         """The rankings for this metric: with its threshold, and without unjudged hits if it drops them.
 
         Raises MetricError as ``check_unit`` and ``check_groups`` do.
         """
         self.check_unit(graded.unit)
         self.check_groups(has_groups=graded.judgments.groups is not None)
-        seen = graded.at_threshold(self.threshold(graded.threshold))
-        return seen.condensed if dict(self.parameters).get("judged_only") else seen
+        prepared = graded.at_threshold(self.threshold(graded.threshold))
+        return prepared.condensed if dict(self.parameters).get("judged_only") else prepared
 
-    def eligible(self, seen: GradedRankings) -> Bools:
-        """The queries of the ``seen`` rankings for which the metric is defined, shape (queries,)."""
-        defined = self.definition.eligible(seen)
+    def eligible(self, prepared: GradedRankings) -> Bools:
+        """The queries of the ``prepared`` rankings for which the metric is defined, shape (queries,)."""
+        defined = self.definition.eligible(prepared)
         if not self.gains:
             return defined
-        judgments = seen.judgments
+        judgments = prepared.judgments
         gaining = self.gain(judgments.grades) > 0
         return np.bincount(judgments.rows[gaining], minlength=len(judgments)) > 0
 
     def compute(self, formulas: Any) -> Scores:
-        """The scores from the ``Metrics`` object of its family, built from the ``seen`` rankings.
+        """The scores from the ``Formulas`` object of its family, built from the ``prepared`` rankings.
 
         Raises CutoffError for a cutoff beyond the retrieved depth, MetricError as ``check_cut`` does.
         """

@@ -52,7 +52,7 @@ class GradedMetrics(base.Formulas):
         as in trec_eval.
         """
         graded = self._groups
-        worth = graded.rises(self._worth(graded.grades, gain, gains))
+        worth = graded.level_rises(self._worth(graded.grades, gain, gains))
         positions = graded.positions(worth > 0)
         return graded.total(worth * discount(positions), graded.within(k, positions))
 

@@ -183,7 +183,7 @@ class OrderAwareMetrics(base.Formulas):
         """
         graded = self._graded
         # A document is in both lists from the depth on that reaches both its rank and its place in the labels.
-        depth_of = np.maximum(graded.positions(graded.relevant), graded.places + 1)
+        depth_of = np.maximum(graded.positions(graded.relevant), graded.label_positions + 1)
         counted = graded.relevant & graded.within(k) & (depth_of <= k)
         order = np.lexsort((depth_of[counted], graded.rows[counted]))
         depths = np.arange(1, k + 1)
@@ -215,7 +215,7 @@ class OrderAwareMetrics(base.Formulas):
         """
         graded = self._graded
         judgments, most = graded.judgments, graded.relevant_counts
-        known = judgments.grades >= 0 if graded.pooled else np.ones(len(judgments.grades), dtype=np.bool_)
+        known = judgments.grades >= 0 if graded.skips_negatives else np.ones(len(judgments.grades), dtype=np.bool_)
         unwanted = known & (judgments.grades < graded.threshold)
         available = np.minimum(np.bincount(judgments.rows[unwanted], minlength=len(graded)), most)[graded.rows]
         above = np.minimum(graded.so_far(graded.is_judged & ~graded.relevant), most[graded.rows])

@@ -18,15 +18,7 @@ from typing import Any
 import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
-from ragtrial.comparison.query_differences import (
-    GainShare,
-    KeptPart,
-    Key,
-    gain_share,
-    kept_parts,
-    rank_in_row,
-    why_no_shares,
-)
+from ragtrial.comparison.query_differences import GainShare, KeptPart, Key, kept_parts, rank_in_row, why_no_shares
 from ragtrial.errors import Fault, ReportError
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import metric_called
@@ -60,7 +52,19 @@ def packed(value: Any) -> str:
     return b64encode(gzip.compress(text.encode("utf-8", "surrogatepass"), 6, mtime=0)).decode("ascii")
 
 
-def summary_block(
+def page_blocks(
+    inputs: ComparisonInput, hits: FoundHits, ranked: Sequence[str], baseline: str | None
+) -> dict[str, str]:
+    """All blocks by name, packed; texts have the room that the others leave."""
+    deep = deep_ranks(inputs.queries, hits)
+    summary, reasons = _summary_block(inputs, hits, ranked, baseline), _reasons_block(inputs, hits, deep)
+    shown, wanted = _hits_block(hits, deep)
+    parts = {"summary": summary, "hits": shown, "reasons": reasons, "wordings": [own.wordings for own in hits.settings]}
+    blocks = {name: packed(part) for name, part in parts.items()}
+    return {**blocks, "texts": packed(_text_block(inputs, wanted, sum(map(len, blocks.values()))))}
+
+
+def _summary_block(
     inputs: ComparisonInput, hits: FoundHits, ranked: Sequence[str], baseline: str | None
 ) -> dict[str, Any]:
     """Settings in the order of ``ranked``, questions, every value of the chosen metrics, and the rank of each first
@@ -85,7 +89,7 @@ def summary_block(
     }
 
 
-def hits_block(hits: FoundHits, deep: Sequence[DeepRanks]) -> tuple[dict[str, Any], list[str]]:
+def _hits_block(hits: FoundHits, deep: Sequence[DeepRanks]) -> tuple[dict[str, Any], list[str]]:
     """The hits of each setting and query as indices of chunks, and the ids of the chunks, best ranks first.
 
     Below the shown hits there are only ranks, from ``deep``.
@@ -111,25 +115,19 @@ def _shown(own: SettingHits, codes: Counts) -> dict[str, list[Any]]:
     """The shown hits of a setting in columns, their chunks as ``codes``."""
     shown = own.is_shown
     scores = [None if math.isnan(score) else float(f"{score:.5g}") for score in own.scores[shown].tolist()]
-    return {
-        "lengths": [min(length, HITS_SHOWN) for length in own.lengths],
-        "chunks": codes[own.codes[shown]].tolist(),
-        "scores": scores,
-        "grades": own.grades[shown].tolist(),
-    }
+    lengths = [min(length, HITS_SHOWN) for length in own.lengths]
+    chunks, grades = codes[own.codes[shown]].tolist(), own.grades[shown].tolist()
+    return {"lengths": lengths, "chunks": chunks, "scores": scores, "grades": grades}
 
 
 def _below(deep: DeepRanks, documents: dict[str, int]) -> dict[str, Any]:
     """Ranks below the shown hits in columns; a document that is new is added to ``documents``."""
     entries = [(key, rank) for ranks in deep for key, rank in ranks.items()]
-    return {
-        "lengths": [len(ranks) for ranks in deep],
-        "keys": [[documents.setdefault(key[0], len(documents)), *key[1:]] for key, _ in entries],
-        "ranks": [rank for _, rank in entries],
-    }
+    keys = [[documents.setdefault(key[0], len(documents)), *key[1:]] for key, _ in entries]
+    return {"lengths": [len(ranks) for ranks in deep], "keys": keys, "ranks": [rank for _, rank in entries]}
 
 
-def text_block(inputs: ComparisonInput, wanted: Sequence[str], taken: int) -> dict[str, Any]:
+def _text_block(inputs: ComparisonInput, wanted: Sequence[str], taken: int) -> dict[str, Any]:
     """Title and text by chunk, in the order of ``wanted`` until there is no more room, and how many were left out.
 
     ``taken`` is how long the page is without them.
@@ -156,15 +154,11 @@ def _within(rows: Iterable[dict[str, Any]], room: int) -> Iterator[list[Any]]:
 
 
 def _query(query: QueryPart) -> dict[str, Any]:
-    return {
-        "id": query.id,
-        "text": query.text,
-        "tags": query.tags,
-        "labels": [
-            [label.doc, label.relevance, [[span.start, span.end] for span in label.spans], *filter(None, [label.group])]
-            for label in query.relevant_docs
-        ],
-    }
+    labels = [
+        [label.doc, label.relevance, [[span.start, span.end] for span in label.spans], *filter(None, [label.group])]
+        for label in query.relevant_docs
+    ]
+    return {"id": query.id, "text": query.text, "tags": query.tags, "labels": labels}
 
 
 def _columns(values: Scores) -> list[list[float | None]]:
@@ -255,13 +249,8 @@ class FoundHits:
                 codes += new
                 scores += row.get("scores") or [None] * len(new)
                 grades += (UNJUDGED if grade is None else grade for grade in row["grades"])
-            return SettingHits(
-                np.cumsum(lengths),
-                np.array(codes, dtype=np.int32),
-                np.array(scores, dtype=np.float64),
-                np.array(grades, dtype=np.int32),
-                wordings if any(wordings) else None,
-            )
+            columns = np.array(codes, np.int32), np.array(scores, np.float64), np.array(grades, np.int32)
+            return SettingHits(np.cumsum(lengths), *columns, wordings if any(wordings) else None)
         except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise ReportError(Fault(str(report.ranking_file(name)), message=f"is damaged: {error}.")) from error
 
@@ -300,7 +289,7 @@ def deep_ranks(queries: Sequence[QueryPart], hits: FoundHits) -> list[DeepRanks]
     ]  # fmt: skip
 
 
-def reasons_block(inputs: ComparisonInput, hits: FoundHits, deep: Sequence[DeepRanks]) -> dict[str, Any]:
+def _reasons_block(inputs: ComparisonInput, hits: FoundHits, deep: Sequence[DeepRanks]) -> dict[str, Any]:
     """Why rankings differ: the gain of each hit and its rank in each part, 0 for none, aligned with the hits.
 
     ``adds_below`` has the gains of hits in ``deep``. ``others`` are relevant documents, or chunks, that a part of the
@@ -308,7 +297,7 @@ def reasons_block(inputs: ComparisonInput, hits: FoundHits, deep: Sequence[DeepR
     """
     has_groups = any(one.group is not None for query in inputs.queries for one in query.relevant_docs)
     why = why_no_shares(inputs.primary, inputs.report.unit, has_groups=has_groups)
-    gains = None if why else [gain_share(inputs.primary, query, inputs.report) for query in inputs.queries]
+    gains = None if why else [GainShare.of(inputs.primary, query, inputs.report) for query in inputs.queries]
     wanted = list(_relevant(inputs, hits))
     settings = []
     for setting, own, below in zip(inputs.settings, hits.settings, deep, strict=True):
@@ -338,11 +327,9 @@ def _adds(gains: Sequence[GainShare], ranks: Sequence[Sequence[tuple[Key, int]]]
 
 
 def _part(part: KeptPart, queries: Sequence[QueryPart], keys: Sequence[Sequence[Key]]) -> dict[str, Any]:
-    return {
-        "name": part.name,
-        "depths": [len(part.rows[query.id]["docs"]) if query.id in part.rows else 0 for query in queries],
-        "ranks": [rank for query, own in zip(queries, keys, strict=True) for rank in _ranks(part, query, own)],
-    }
+    depths = [len(part.rows[query.id]["docs"]) if query.id in part.rows else 0 for query in queries]
+    ranks = [rank for query, own in zip(queries, keys, strict=True) for rank in _ranks(part, query, own)]
+    return {"name": part.name, "depths": depths, "ranks": ranks}
 
 
 def _ranks(part: KeptPart, query: QueryPart, keys: Sequence[Key]) -> list[int]:

@@ -26,15 +26,7 @@ from ragtrial.report.schema import SettingPart
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.comparison_tables import heading, left_out_line, verdict_table
 from ragtrial.views.findings_files import gate_line, summary
-from ragtrial.views.page.blocks import (
-    FoundHits,
-    deep_ranks,
-    hits_block,
-    packed,
-    reasons_block,
-    summary_block,
-    text_block,
-)
+from ragtrial.views.page.blocks import FoundHits, page_blocks
 from ragtrial.views.page.failing import failing_questions
 from ragtrial.views.page.verdict import KEY, MOST_NAMED_ROWS, WORTH_A_COLUMN, effects_of, minus, plot_of, verdict_of
 from ragtrial.views.report_tables import budget_table, cost_table, header_line, separation_tables, usual_metrics
@@ -151,7 +143,7 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
         policy=content_policy(style, script),
         style=style,
         script=script,
-        blocks=_blocks(shown, hits, ranked, analysis.procedure.baseline),
+        blocks=page_blocks(shown, hits, ranked, analysis.procedure.baseline),
         comparison=analysis,
         better=conclusion.better,
         verdict=verdict_of(analysis, effects),
@@ -167,7 +159,7 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
         reading=reading,
         origins=origins,
         warnings=list({warning.message: warning for warning in warnings}.values()),
-        left_out=left_out_line(analysis, rows).removesuffix(" --full shows all."),
+        left_out=left_out_line(analysis, rows),
         verdicts=_verdict_first(verdict_table(analysis, rows)) if rows else Table((), ()),
         means=means,
         findings={"scores": highest_line(means), "cutoffs": _first_line(cutoffs), "costs": _costs_line(costs)},
@@ -184,19 +176,6 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
         about_verdicts=COLUMNS,
         about_unanswerable=RUN_COLUMNS,
     )
-
-
-def _blocks(inputs: ComparisonInput, hits: FoundHits, ranked: Sequence[str], baseline: str | None) -> dict[str, str]:
-    """The data of the page; texts have the room that the others leave."""
-    deep = deep_ranks(inputs.queries, hits)
-    ranked_hits, wanted = hits_block(hits, deep)
-    blocks = {
-        "summary": packed(summary_block(inputs, hits, ranked, baseline)),
-        "hits": packed(ranked_hits),
-        "reasons": packed(reasons_block(inputs, hits, deep)),
-        "wordings": packed([own.wordings for own in hits.settings]),
-    }
-    return {**blocks, "texts": packed(text_block(inputs, wanted, sum(map(len, blocks.values()))))}
 
 
 def _gates(findings: Findings) -> list[tuple[str, str]]:
