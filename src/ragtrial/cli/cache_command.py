@@ -85,17 +85,11 @@ def prune(
     kind = "latency" if latency else None
     outcome = cache.prune(unused=unused, experiment=experiment, older_than=older_than, kind=kind, dry=dry_run)
     entries, kept = [entry for entry, _ in outcome.removed], outcome.kept
-    return Answer(
-        {
-            "workspace": str(cache.root),
-            "dry_run": dry_run,
-            "removed": [_row(entry) for entry in entries],
-            "kept": [{**_row(entry), "why": why} for entry, why in kept],
-        },
-        [_table(entries), "", f"{_total(entries)} {'would be removed' if dry_run else 'removed'} from {cache.root}"],
-        errors=[f"error: {entry.what} is kept: {why}" for entry, why in kept],
-        code=4 if kept else 0,
-    )
+    content = {"workspace": str(cache.root), "dry_run": dry_run, "removed": [_row(entry) for entry in entries]}
+    content["kept"] = [{**_row(entry), "why": why} for entry, why in kept]
+    total = f"{_total(entries)} {'would be removed' if dry_run else 'removed'} from {cache.root}"
+    errors = [f"error: {entry.what} is kept: {why}" for entry, why in kept]
+    return Answer(content, [_table(entries), "", total], errors=errors, code=4 if kept else 0)
 
 
 @declare("verify", command)
@@ -114,17 +108,11 @@ def verify(terminal: Terminal, *, where: str | None = _WHERE, configs: tuple[str
     checked = [entry for entry in entries if entry not in kept]
     lines = [f"{_total(checked)} checked in {cache.root}; {len(damaged)} damaged"]
     lines += [f"  {entry.what}: {why}; removed, and made again when needed" for entry, why in damaged]
-    return Answer(
-        {
-            "workspace": str(cache.root),
-            "checked": len(checked),
-            "damaged": [{**_row(entry), "damage": why} for entry, why in damaged],
-            "unchecked": [{**_row(entry), "why": why} for entry, why in unchecked],
-        },
-        lines,
-        errors=[f"error: {entry.what} could not be checked, and is kept: {why}" for entry, why in unchecked],
-        code=4 if unchecked else 0,
-    )
+    content: dict[str, Any] = {"workspace": str(cache.root), "checked": len(checked)}
+    content["damaged"] = [{**_row(entry), "damage": why} for entry, why in damaged]
+    content["unchecked"] = [{**_row(entry), "why": why} for entry, why in unchecked]
+    errors = [f"error: {entry.what} could not be checked, and is kept: {why}" for entry, why in unchecked]
+    return Answer(content, lines, errors=errors, code=4 if unchecked else 0)
 
 
 @declare("push", command)
@@ -194,15 +182,9 @@ def _table(entries: Iterable[upkeep.Entry]) -> Table:
 
 
 def _row(entry: upkeep.Entry) -> dict[str, Any]:
-    return {
-        "path": str(entry.path),
-        "kind": entry.kind,
-        "what": entry.what,
-        "bytes": entry.size,
-        "last_use": _used(entry).isoformat(timespec="seconds"),
-        "experiments": list(entry.experiments),
-        "needed_by": list(entry.current),
-    }
+    about = {"path": str(entry.path), "kind": entry.kind, "what": entry.what, "bytes": entry.size}
+    last_use = _used(entry).isoformat(timespec="seconds")
+    return {**about, "last_use": last_use, "experiments": list(entry.experiments), "needed_by": list(entry.current)}
 
 
 def _used(entry: upkeep.Entry) -> datetime:

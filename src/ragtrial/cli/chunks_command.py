@@ -66,9 +66,5 @@ def command(
 
 def _counts(cut: chunk_preview.CutSetting) -> dict[str, Any]:
     sizes = {"characters": cut.characters, "tokens": cut.indexed_tokens}
-    return {
-        "name": cut.setting.name,
-        "chunks": len(cut),
-        "documents": cut.documents,
-        **{name: asdict(size) if size else None for name, size in sizes.items()},
-    }
+    counts = {"name": cut.setting.name, "chunks": len(cut), "documents": cut.documents}
+    return counts | {name: asdict(size) if size else None for name, size in sizes.items()}

@@ -135,14 +135,9 @@ class Checks:
         ranked = sorted(means, key=lambda name: (means[name] is None, -sign * (means[name] or 0.0), name))
         failed = [failure.name for failure in failures]
         evidence = all_gates.GateEvidence(settings, primary, failed, baseline, by_metric or {})
-        return Findings(
-            subject=report.experiment,
-            primary_metric=primary,
-            settings={name: settings[name] for name in ranked},
-            comparison=comparison,
-            gates=tuple(all_gates.judge_gates(self.gates, evidence)),
-            failures=tuple(failures),
-        )
+        best_first = {name: settings[name] for name in ranked}
+        gates = tuple(all_gates.judge_gates(self.gates, evidence))
+        return Findings(report.experiment, primary, best_first, comparison, gates, tuple(failures))
 
     def write(self, findings: Findings) -> tuple[list[str], list[str]]:
         """Write each file, whole or not at all; the lines that sum up, and the lines of results that did not pass.

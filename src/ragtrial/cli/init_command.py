@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -46,7 +46,7 @@ def command(
     folder: Path = argument("[FOLDER]", default=".", type=click.Path(file_okay=False, path_type=Path)),
     corpus: str | None = option("Start with your documents: a folder, or a corpus.jsonl.", "PATH"),
     labels: str | None = option("With --corpus: your questions, in any format of `labels convert`.", "FILE"),
-    empty: Literal["unlabelled", "unanswerable"] = EMPTY,
+    empty: base.Empty = EMPTY,
     other: Path | None = option("Start from the config.yaml of rag-experiments.", "FILE", flags="--from"),
 ) -> Answer:
     """Write a config, labels and documents to start from.
@@ -114,9 +114,7 @@ def _own_config(root: Path, corpus: Path, *, by_document: bool) -> str:
     return text
 
 
-def _own_labels(
-    terminal: Terminal, corpus: str, file: str, folder: Path, empty: Literal["unlabelled", "unanswerable"]
-) -> dict[str, Any]:
+def _own_labels(terminal: Terminal, corpus: str, file: str, folder: Path, empty: base.Empty) -> dict[str, Any]:
     """Write the labels of ``file`` into ``folder``; answers that are not found go into a file beside them."""
     labels = base.read_labels(Path(file).expanduser(), None, empty)
     with documents_of(terminal, corpus, None) as texts:

@@ -10,7 +10,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -49,20 +49,13 @@ def list_labels(*, config: str = _CONFIG) -> Answer:
     """List the queries of CONFIG's labels: id, judgments, relevant judgments, tags, text."""
     experiment = configs.load_config(config)
     threshold = experiment.evaluators.relevance_threshold
-    rows: list[dict[str, Any]] = [
-        {
-            "id": query.id,
-            "judgments": len(query.relevant_docs),
-            "relevant": sum(judgment.relevance >= threshold for judgment in query.relevant_docs),
-            "tags": list(query.tags),
-            "text": query.text,
-        }
-        for query in datasets.load_dataset(experiment.dataset).labels.queries
-    ]
-    cells = []
-    for row in rows:
-        tags, text = ", ".join(row["tags"]), dataset_texts.short(row["text"], 60)
-        cells.append([row["id"], str(row["judgments"]), str(row["relevant"]), tags, text])
+    rows, cells = list[dict[str, Any]](), list[list[str]]()
+    for query in datasets.load_dataset(experiment.dataset).labels.queries:
+        grades = [judgment.relevance for judgment in query.relevant_docs]
+        counts = {"judgments": len(grades), "relevant": sum(grade >= threshold for grade in grades)}
+        rows.append({"id": query.id, **counts, "tags": list(query.tags), "text": query.text})
+        shown = ", ".join(query.tags), dataset_texts.short(query.text, 60)
+        cells.append([query.id, *map(str, counts.values()), *shown])
     table = Table.of(["query", "judgments", "relevant", "tags", "text"], cells, texts=(0, 3, 4), prose=4)
     return Answer({"queries": rows}, [table])
 
@@ -77,7 +70,7 @@ def convert_labels(
     output: str = option("The labels to write; - is standard output.", "PATH", flags="-o --output", required=True),
     form: str | None = option("The format of FILE, if it is not detected.", flags="--from", type=_FORMATS),
     fuzzy: float | None = option("Take text so similar to a lost passage (try 0.9).", "SCORE", type=_SIMILARITY),
-    empty: Literal["unlabelled", "unanswerable"] = EMPTY,
+    empty: base.Empty = EMPTY,
     skip_lost: bool = option("Leave out labels that are not found; otherwise nothing is written."),
     strict: bool = option("Write only if every label is found exactly where and as FILE says."),
     force: bool = option("Replace the output if it exists."),
@@ -126,16 +119,10 @@ def write_converted(
         terminal.out = sys.stderr
     queries = converted.rows["queries"]
     without = sum(not row["relevant_docs"] and UNANSWERABLE not in row.get("tags", ()) for row in queries)
-    content = {
-        "format": labels.form,
-        "output": output,
-        "queries": len(queries),
-        "without_answers": without,
-        "counts": converted.counts,
-        "repeated": converted.repeated,
-        "unused": sorted(labels.content.unused),
-        "labels": [converting.report_row(label, labels, texts) for label in converted.placed],
-    }
+    unused = sorted(labels.content.unused)
+    content = {"format": labels.form, "output": output, "queries": len(queries), "without_answers": without}
+    content |= {"counts": converted.counts, "repeated": converted.repeated, "unused": unused}
+    content["labels"] = [converting.report_row(label, labels, texts) for label in converted.placed]
     for label in converted.inexact:
         if len({place.document for place in label.places}) > _MOST_DOCUMENTS:
             text = f"{dataset_texts.short(label.answer.passage, 50)!r} of query {label.query!r}"
@@ -144,8 +131,8 @@ def write_converted(
     if recased := converted.names_in_other_case(texts):
         pairs = listed((f"{name!r} is {doc!r}" for name, doc in recased.items()), 3)
         terminal.note(f"{labels.content.file}: names of documents are in other case: {pairs}.")
-    if labels.content.unused:
-        terminal.note(f"{labels.content.file}: not used: {listed(sorted(labels.content.unused))}.")
+    if unused:
+        terminal.note(f"{labels.content.file}: not used: {listed(unused)}.")
     if without:
         terminal.note(resolution.unlabelled_sentence(len(queries), without))
     return Answer(content, _converted_blocks(terminal, converted, labels, texts, output), texts.notes)

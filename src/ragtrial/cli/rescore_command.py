@@ -33,14 +33,9 @@ def command(
         model.load_report(report, results), labels, overrides=overrides, metrics=metrics, config_file=config,
         target=output, progress=terminal.progress(),
     )  # fmt: skip
-    content = {
-        "report": str(scored.folder / "report.json"),
-        "run_id": scored.run_id,
-        "parent": scored.parent,
-        "primary_metric": scored.primary_metric,
-        "settings": report_tables.scores_json(scored),
-    }
+    content = {"report": str(scored.folder / "report.json"), "run_id": scored.run_id, "parent": scored.parent}
+    settings = {"primary_metric": scored.primary_metric, "settings": report_tables.scores_json(scored)}
     tables: list[str | Table] = [report_tables.score_table(scored, terminal.width),
               report_tables.budget_table(scored, scored.settings, terminal.width)]  # fmt: skip
     blocks = [report_tables.header_line(scored), "", *tables, "", Line(f"report: {content['report']}")]
-    return Answer(content, blocks, scored.warnings)
+    return Answer({**content, **settings}, blocks, scored.warnings)

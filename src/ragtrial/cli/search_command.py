@@ -89,17 +89,14 @@ def _saved(
 ) -> Answer:  # fmt: skip
     """Write the changes of the graded ``rows``, and add them to ``content``."""
     query, done = label_files.query_of(changes[0]), sheet.write(changes, who)
-    content["labels"] = {
-        "file": str(sheet.store.text.file),
-        "query": query,
-        "is_new": sheet.query is None,
-        "queries": sheet.queries,
-        "changes": [{"action": edit.action, "before": edit.before, "after": edit.after} for edit in done],
-    }
+    file, is_new = sheet.store.text.file, sheet.query is None
+    edited = [{"action": edit.action, "before": edit.before, "after": edit.after} for edit in done]
+    about = {"file": str(file), "query": query, "is_new": is_new, "queries": sheet.queries}
+    content["labels"] = {**about, "changes": edited}
     what = "query" if sheet.query else "new query"
     judgments = counted(sum(edit.action != "query" for edit in done), "judgment")
     total = "" if sheet.queries is None else f"; it has {counted(sheet.queries, 'query', 'queries')}"
-    written = Line(f"{from_here(sheet.store.text.file)}: {what} {query!r}, {judgments} written{total}")
+    written = Line(f"{from_here(file)}: {what} {query!r}, {judgments} written{total}")
     return Answer(content, [*(texts.hit_text(hit, terminal.width) for hit in rows), "", written])
 
 

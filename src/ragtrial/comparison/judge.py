@@ -475,14 +475,9 @@ def _agreement(side: JudgeSide) -> AgreementPart:
     grades = sorted({grade for pair in pairs for grade in pair})
     table = confusion(pairs, grades)
     kappa = weighted_kappa(table, grades) if pairs else None
-    return AgreementPart(
-        n=len(pairs),
-        alike=int(table.trace()),
-        grades=grades,
-        confusion=table.tolist(),
-        kappa=None if kappa is None else kappa.value,
-        kappa_ci=None if kappa is None else (kappa.low, kappa.high),
-    )
+    value, ci = (None, None) if kappa is None else (kappa.value, (kappa.low, kappa.high))
+    alike, counts = int(table.trace()), table.tolist()
+    return AgreementPart(n=len(pairs), alike=alike, grades=grades, confusion=counts, kappa=value, kappa_ci=ci)
 
 
 def _bias(side: JudgeSide, scores: PairedScores, judge: PairedScores, level: float) -> list[BiasPart]:

@@ -267,11 +267,8 @@ def common_queries(
     texts = {query.id: query for entry in reversed(entries) for query in entry.report.queries if query.text}
     clusters = _clusters(entries)
     warnings += _cluster_warnings(entries, clusters, shared)
-    queries = tuple(
-        texts.get(query.id, query).model_copy(update={"cluster": clusters.get(query.id)})
-        for query in first.report.queries
-        if query.id in shared
-    )
+    compared = [texts.get(query.id, query) for query in first.report.queries if query.id in shared]
+    queries = tuple(query.model_copy(update={"cluster": clusters.get(query.id)}) for query in compared)
     return queries, [*warnings, *_document_warnings(entries)]
 
 

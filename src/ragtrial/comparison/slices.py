@@ -175,11 +175,8 @@ def slices_of(inputs: ComparisonInput, counted: Bools) -> list[QuerySlice]:
     judged = [query.relevant_docs for query in inputs.queries]
     relevant = [[label.doc for label in labels if label.relevance >= threshold] for labels in judged]
     numbers = np.array([len(docs if is_span else set(docs)) for docs in relevant])
-    slices = [
-        *_by_tag(inputs.queries),
-        *_by_number("relevant passages" if is_span else "relevant documents", numbers),
-        *_by_length(inputs.queries, counted),
-    ]
+    by_number = _by_number("relevant passages" if is_span else "relevant documents", numbers)
+    slices = [*_by_tag(inputs.queries), *by_number, *_by_length(inputs.queries, counted)]
     within = [replace(query_slice, members=query_slice.members & counted) for query_slice in slices]
     return [
         query_slice for query_slice in within if query_slice.members.any() and (query_slice.members != counted).any()

@@ -98,10 +98,8 @@ def corpus_fingerprint(corpus: Path, on_error: OnError = "stop", digest: Digest 
     """
     root = corpus if corpus.is_dir() else corpus.parent
     files = corpus_files(corpus)
-    parts = [
-        str(READER_VERSION),
-        fingerprint([[path.relative_to(root).as_posix(), _digest(path, digest)] for path in files]),
-    ]
+    content = fingerprint([[path.relative_to(root).as_posix(), _digest(path, digest)] for path in files])
+    parts = [str(READER_VERSION), content]
     if corpus.is_file():
         parts.append("file")
     if any(map(_is_pdf, files)):

@@ -215,18 +215,10 @@ def _faults(rows: LabelsFile) -> Iterator[tuple[FieldPath, str]]:
 
 
 def _query(row: QueryRow) -> Query:
-    judgments = tuple(map(_judgment, row.relevant_docs))
-    return Query(
-        str(row.id),
-        normalised(row.text),
-        judgments,
-        tuple(row.tags),
-        row.ordered,
-        tuple(map(normalised, row.phrasings)),
-        row.where,
-        row.where_document,
-        None if row.cluster is None else str(row.cluster),
-    )
+    judgments, phrasings = tuple(map(_judgment, row.relevant_docs)), tuple(map(normalised, row.phrasings))
+    name, text, tags = str(row.id), normalised(row.text), tuple(row.tags)
+    cluster = None if row.cluster is None else str(row.cluster)
+    return Query(name, text, judgments, tags, row.ordered, phrasings, row.where, row.where_document, cluster)
 
 
 def _judgment(label: LabelRow) -> Judgment:

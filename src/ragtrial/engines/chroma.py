@@ -39,17 +39,11 @@ def server_client(options: ChromaServerOptions) -> Client:
     import chromadb
     from chromadb.config import Settings
 
-    parts = urlsplit(url)
+    parts, settings = urlsplit(url), Settings.model_construct(anonymized_telemetry=False)
     is_safe = parts.scheme == "https"
-    client: Any = chromadb.HttpClient(
-        host=parts.hostname or "",
-        port=parts.port or (443 if is_safe else 80),
-        ssl=is_safe,
-        headers=sent,
-        settings=Settings.model_construct(anonymized_telemetry=False),
-        tenant=options.tenant,
-        database=options.database,
-    )
+    port = parts.port or (443 if is_safe else 80)
+    place = {"tenant": options.tenant, "database": options.database}
+    client: Any = chromadb.HttpClient(parts.hostname or "", port, is_safe, sent, settings, **place)
     for session in sessions(client):
         session.timeout = options.timeout  # Chroma's client has no time limit
     return client  # type: ignore[no-any-return]  # Chroma promises only one of its interfaces

@@ -134,18 +134,13 @@ class MilvusCollection(collection.Collection):
         if self.options.path is not None:
             return IndexUse(is_used=None, evidence="Milvus Lite does not show whether searches use the index.")
         with self.failing():
-            segments = milvus.listed_segments(
-                self._client.list_loaded_segments, self.options.name, self.options.seconds
-            )
+            loaded, options = self._client.list_loaded_segments, self.options
+            segments = milvus.listed_segments(loaded, options.name, options.seconds)
         return milvus.use_of_segments(self.count, segments)
 
     def read(self, conditions: Conditions) -> Iterator[list[collection.Item]]:
-        rows = self._client.query_iterator(
-            self.options.name,
-            batch_size=collection.PAGE,
-            filter=self._expression(conditions),
-            output_fields=self._wanted,
-        )
+        asked = {"filter": self._expression(conditions), "output_fields": self._wanted}
+        rows = self._client.query_iterator(self.options.name, batch_size=collection.PAGE, **asked)
         try:
             while page := rows.next():
                 yield [self._item(row) for row in page]

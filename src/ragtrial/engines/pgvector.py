@@ -239,12 +239,10 @@ class PgvectorEngine(Engine):
             database.run(f'ALTER TABLE "{name}" ALTER COLUMN embedding TYPE halfvec({dimension})')
         if (index := store.other_index()) is not None:
             settings = ", ".join(f"{key} = {value}" for key, value in index.build.items())
+            options = f" WITH ({settings})" if settings else ""
             operators = f"{store.column}_{store.space}_ops"
             database.run(f"SET statement_timeout = {int(store.settle_within * 1000)}")
-            database.run(
-                f'CREATE INDEX "{name}_index" ON "{name}" USING {index.type} (embedding {operators})'
-                + (f" WITH ({settings})" if settings else "")
-            )
+            database.run(f'CREATE INDEX "{name}_index" ON "{name}" USING {index.type} (embedding {operators}){options}')
         database.run(f'ANALYZE "{name}"')
         found = database.ask("SELECT indexdef FROM pg_indexes WHERE indexname = %s", f"{name}_index")
         return {"index": str(found[0][0]) if found else "none"}

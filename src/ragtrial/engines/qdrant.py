@@ -221,14 +221,9 @@ class QdrantServer(QdrantEngine):
         if store.quantization is not None:
             (kind,) = store.quantization
             quantization = getattr(models, f"{kind.title()}Quantization").model_validate(store.quantization)
-        distance = models.Distance(_DISTANCES[store.space])
-        self.client.create_collection(
-            name,
-            vectors_config=models.VectorParams(size=dimension, distance=distance),
-            hnsw_config=graph,
-            optimizers_config=optimizers,
-            quantization_config=quantization,
-        )
+        vectors = models.VectorParams(size=dimension, distance=models.Distance(_DISTANCES[store.space]))
+        configs: dict[str, Any] = {"hnsw_config": graph, "optimizers_config": optimizers}
+        self.client.create_collection(name, vectors, quantization_config=quantization, **configs)
 
     def insert(self, name: str, start: int, batch: Floats) -> None:
         from qdrant_client import models

@@ -75,9 +75,7 @@ class RunInput:
             yield run.name, match(run, qrels, order="rank" if run.by_rank else order, duplicates=duplicates)
 
 
-def read_qrels(
-    source: object, *, form: Form | None = None, columns: Columns | None = None, directory: Source = REPORTS
-) -> Qrels:
+def read_qrels(source: object, *, form: Form | None = None, columns: Columns | None = None) -> Qrels:
     """Qrels of a file (``-`` is standard input), or of a Python object.
 
     The object is ``{query: {document: grade}}``, ``{query: [document, ...]}`` (all of grade 1), a DataFrame of pandas
@@ -92,7 +90,7 @@ def read_qrels(
         if form == "report":
             from ragtrial.runs.formats.own_files import report_qrels
 
-            return report_qrels(source, directory)
+            return report_qrels(source, REPORTS)
         if form == "labels":
             source = labels_of(source)
         elif form == "trec" and (sound := read_sound_qrels(source)):

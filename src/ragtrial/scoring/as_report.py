@@ -121,21 +121,11 @@ def _check_sources(given: RunInput) -> None:
 
 
 def _setting(run: RunScores, rows: list[Row], depth: int | None) -> ScoredSetting:
-    counts: dict[str, int | None] = {
-        "rows": run.counts.rows,
-        "duplicates": run.counts.duplicates,
-        "queries_tied": run.counts.tied,
-        "queries_without_hits": run.counts.missing,
-        "queries_not_judged": run.counts.unknown,
-    }
-    known = {
-        "fingerprint": fingerprint(rows),
-        "parameters": {"retriever": {"kind": "run_file"}},
-        "index": {},
-        "health": None,
-        "timings": dict(run.seconds),
-        "latency": None,
-    }
+    counts: dict[str, int | None] = {"rows": run.counts.rows, "duplicates": run.counts.duplicates}
+    queries = {"tied": run.counts.tied, "without_hits": run.counts.missing, "not_judged": run.counts.unknown}
+    counts |= {f"queries_{name}": count for name, count in queries.items()}
+    known: dict[str, Any] = {"fingerprint": fingerprint(rows), "parameters": {"retriever": {"kind": "run_file"}}}
+    known |= {"index": {}, "health": None, "timings": dict(run.seconds), "latency": None}
     return ScoredSetting(
         name=run.name,
         query_ids=run.queries,

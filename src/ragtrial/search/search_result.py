@@ -212,11 +212,8 @@ def decide(choice: Choice, options: ComparisonOptions) -> Findings:
     expected = _expected(choice, inputs, ranked[0], options)
     searched = sign * float(choice.searched[ranked[0]])
     optimism = None if expected is None else sign * (searched - expected.mean)
-    return Findings(
-        winner=WinnerPart(setting=best, searched=searched, expected=expected, optimism=optimism),
-        verdict=verdict,
-        compared_with=len(parts),
-    )
+    winner = WinnerPart(setting=best, searched=searched, expected=expected, optimism=optimism)
+    return Findings(winner=winner, verdict=verdict, compared_with=len(parts))
 
 
 def _expected(choice: Choice, inputs: ComparisonInput, best: int, options: ComparisonOptions) -> ScorePart | None:

@@ -33,6 +33,8 @@ from ragtrial.search.split import power_sentence, split_of
 RESULT, WINNER = "search.json", "winner.yaml"
 
 _MOST_REFUSED = 5
+_Names = Mapping[tuple[str, int], str]
+"""The names of settings by their keys."""
 
 
 def search_experiment(config: ExperimentConfig, options: RunOptions) -> Report:
@@ -110,9 +112,7 @@ def _with_search(report: Report, search: SearchRun, result: SearchResult) -> Rep
     return report.model_copy(update={"search": part, "environment": {**report.environment, "packages": packages}})
 
 
-def result_of(
-    run: SearchRun, report: Report, names: Mapping[tuple[str, int], str], baseline: str, ended: str
-) -> SearchResult:
+def result_of(run: SearchRun, report: Report, names: _Names, baseline: str, ended: str) -> SearchResult:
     """The result of the search, by the scores of ``report``; ``names`` are those of its settings, by their keys."""
     options, inputs = run.options, input_of([report], [report.primary_metric], may_be_one=True)
     scores = {names[trial.setting.key]: trial.score for trial in run.trials}
@@ -140,9 +140,7 @@ def result_of(
     return result.model_copy(update={"sentences": list(sentences_of(result))})
 
 
-def _trials(
-    run: SearchRun, names: Mapping[tuple[str, int], str], held_out: Mapping[str, Scores]
-) -> Iterator[TrialPart]:
+def _trials(run: SearchRun, names: _Names, held_out: Mapping[str, Scores]) -> Iterator[TrialPart]:
     best = -math.inf
     for trial in run.trials:
         name = names.get(trial.setting.key, trial.setting.name)

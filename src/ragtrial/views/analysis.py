@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +40,8 @@ class Analysis(Comparison):
     def all_warnings(self) -> list[WarningPart]:
         """The warnings of the comparison, then the warnings of its views."""
         parts = [(view, view.of(self)) for view in all_views()]
-        return [
-            *self.warnings,
-            *(warning for view, part in parts if part is not None for warning in view.warnings(part)),
-        ]
+        of_views = (view.warnings(part) for view, part in parts if part is not None)
+        return [*self.warnings, *chain.from_iterable(of_views)]
 
 
 def analyse(inputs: ComparisonInput, options: ComparisonOptions, **views: bool) -> Analysis:

@@ -18,6 +18,8 @@ from ragtrial.errors import counted
 from ragtrial.views.sections import all_views
 from ragtrial.views.table import Column, Table, mean_number, plain_text
 
+ALL_PAIRS = " --all-pairs shows all."
+
 
 def heading(comparison: Comparison) -> str:
     """One line that names the compared settings, questions and metric."""
@@ -40,7 +42,7 @@ def comparison_blocks(
     ``everything`` shows all pairs.
     """
     rows = close_comparisons(comparison, everything=everything)
-    lines = [left_out_line(comparison, rows), *looked_into_lines(comparison)]
+    lines = [left_out_line(comparison, rows, ALL_PAIRS), *looked_into_lines(comparison)]
     yield from verdict_blocks(comparison, rows, width, lines)
     others = [name for name in comparison.metrics if name != comparison.primary_metric]
     if every_metric and others:
@@ -50,7 +52,7 @@ def comparison_blocks(
 def comparison_text(comparison: Comparison, width: int) -> str:
     """The conclusion and the verdicts by the primary metric as plain text, for Python."""
     rows = close_comparisons(comparison)
-    lines = [left_out_line(comparison, rows).removesuffix(" --all-pairs shows all."), *looked_into_lines(comparison)]
+    lines = [left_out_line(comparison, rows), *looked_into_lines(comparison)]
     lines += [f"Warning: {warning.message}" for warning in comparison.warnings]
     return plain_text(verdict_blocks(comparison, rows, width, lines, "to_frame() has all"), width)
 
@@ -165,13 +167,13 @@ def _needed(part: ComparisonPart) -> str:
     return f"{part.queries_needed:,}" if could_be_labelled(part.queries_needed - part.n, part.n) else "too many"
 
 
-def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart]) -> str:
-    """A line about the pairs that are not ``shown``; nothing where all are."""
+def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart], advice: str = "") -> str:
+    """A line about the pairs that are not ``shown``, and the ``advice`` where all are; empty if all are shown."""
     pairs = comparison.procedure.comparisons
     if len(shown) == pairs:
         return ""
     best = shown[0].baseline
-    return f"All {pairs:,} pairs were compared; shown are those with {best}, the best mean. --all-pairs shows all."
+    return f"All {pairs:,} pairs were compared; shown are those with {best}, the best mean.{advice}"
 
 
 def _advice(comparison: Comparison) -> list[str]:

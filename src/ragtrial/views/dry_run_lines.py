@@ -58,18 +58,10 @@ def plan_json(plan: DryRun) -> dict[str, Any]:
         }
         for stage in plan.stages
     ]
-    return {
-        "experiment": plan.experiment,
-        "workspace": plan.workspace,
-        "fingerprint": plan.fingerprint,
-        "settings": list(plan.settings),
-        "stages": stages,
-        "cached": len(plan.stages) - len(plan.to_do),
-        "to_do": len(plan.to_do),
-        "seconds": plan.seconds,
-        "cost": plan.cost,
-        "stages_of_unknown_time": plan.unknown,
-    }
+    about = {"experiment": plan.experiment, "workspace": plan.workspace, "fingerprint": plan.fingerprint}
+    counts = {"cached": len(plan.stages) - len(plan.to_do), "to_do": len(plan.to_do)}
+    totals = {"seconds": plan.seconds, "cost": plan.cost, "stages_of_unknown_time": plan.unknown}
+    return {**about, "settings": list(plan.settings), "stages": stages, **counts, **totals}
 
 
 def _row(stage: PlannedStage) -> tuple[str, str, str, str, str]:

@@ -71,7 +71,7 @@ def _sections(findings: Findings) -> Iterator[str]:
         parts = close_comparisons(comparison)
         if parts:
             yield _table(tables.verdict_table(comparison, parts).fitted(0, "--csv has all", most=3))
-        line = tables.left_out_line(comparison, parts) if parts else "There is nothing to compare."
+        line = tables.left_out_line(comparison, parts, tables.ALL_PAIRS) if parts else "There is nothing to compare."
         yield from map(for_markdown, filter(None, [line, *tables.looked_into_lines(comparison)]))
     if items := [f"- {item}" for item in _items(findings)]:
         yield "\n".join(items)

@@ -14,17 +14,7 @@ from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.evaluation.separation import FEWEST_CLUSTERS
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
-from ragtrial.views.table import (
-    Column,
-    Table,
-    cells_if_different,
-    mean_number,
-    mean_row,
-    mean_table,
-    mean_text,
-    money,
-    number,
-)  # fmt: skip
+from ragtrial.views.table import Column, Table, mean_number, mean_row, mean_table, mean_text, money, number
 
 _FEWEST_FOR_P99 = 100
 """With fewer queries the 99th percentile is the slowest query."""
@@ -126,10 +116,10 @@ def cost_table(settings: Sequence[SettingPart]) -> Table:
     unit = _context_unit(settings) + (f"@{max(depths)}" if len(depths) == 1 else "")
     timed = [setting.latency.n for setting in settings if setting.latency]
     last = "slowest" if max(timed, default=0) < _FEWEST_FOR_P99 else "p99"
+    vectors = [setting.costs.vector_bytes if setting.costs else None for setting in settings]
+    per_vector = ["B/vector"] if len({*vectors} - {None}) > 1 else []  # equal numbers would not help to choose
     rows = []
-    vectors = cells_if_different([one.costs.vector_bytes if one.costs else None for one in settings])
-    known = list(zip(settings, vectors, strict=True)) if any(one.costs or one.latency for one in settings) else []
-    for setting, vector in known:
+    for setting, vector in zip(settings, vectors, strict=True):
         latency, costs = setting.latency, setting.costs
         times = [latency.p50, latency.p95, latency.p99] if latency else [None] * 3
         made = [costs.embedding_seconds, costs.indexing_seconds] if costs else [None] * 2
@@ -138,8 +128,9 @@ def cost_table(settings: Sequence[SettingPart]) -> Table:
         read = None if whole is None else getattr(whole, unit.partition("@")[0])
         shown = [number(None if time is None else time * 1000, 1) for time in times]
         own = [money(getattr(costs, name, None)) for name in _PAID]
-        rows.append([setting.name, number(read, 0), *shown, *(number(one, 1) for one in (*made, size)), *vector, *own])
-    per_vector = ["B/vector"] if any(vectors) else []
+        own = [number(vector, 0), *own] if per_vector else own
+        rows.append([setting.name, number(read, 0), *shown, *(number(one, 1) for one in (*made, size)), *own])
+    rows = rows if any(setting.costs or setting.latency for setting in settings) else []
     titles = ["costs", unit, "ms p50", "p95", last, "embed s", "index s", "index MB", *per_vector, *_PAID.values()]
     return Table.of(titles, rows).known()
 

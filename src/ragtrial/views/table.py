@@ -193,12 +193,6 @@ def mean_number(value: float | None, n: int) -> str:
     return number(value, digits_of(n))
 
 
-def cells_if_different(values: Sequence[int | None]) -> list[list[str]]:
-    """One cell for each row; none where all known values are the same, so that the column would say nothing."""
-    is_shown = len({*values} - {None}) > 1
-    return [[number(value, 0)] if is_shown else [] for value in values]
-
-
 def money(value: float | None) -> str:
     """``12.50``; of less than 1 the first two digits that are not 0, like ``0.0013``; a dash where there is none."""
     if value is None or not 0 < value < 1:
@@ -218,14 +212,11 @@ def mean_row(name: str, means: Sequence[Mean | MeanPart]) -> list[str]:
 
 def mean_table(title: str, metrics: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """A table of ``mean_row``: the first metric stays in any width, and of the others the last go first."""
-    columns = [
-        Column(
-            re.sub("^judged@", "labelled@", metric),
-            best=_best_of(metric),
-            importance=len(metrics) - place if place and not metric.startswith("judged@") else None,
-        )
-        for place, metric in enumerate(metrics)
-    ]
+    columns = []
+    for place, metric in enumerate(metrics):
+        importance = len(metrics) - place if place and not metric.startswith("judged@") else None
+        name = re.sub("^judged@", "labelled@", metric)
+        columns.append(Column(name, best=_best_of(metric), importance=importance))
     return Table([Column(title, is_text=True), *columns, Column("n")], rows)
 
 

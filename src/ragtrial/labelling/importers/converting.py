@@ -95,8 +95,8 @@ def place(questions: Iterable[ImportedQuestion], library: Library, *, fuzzy: flo
     answers = ((question.id, answer) for question in questions for answer in question.answers)
     placed = [_begun(query, answer, names, library) for query, answer in answers]
     sought = [label for label in placed if label.sought]
-    _look(sought, library, lambda label: label.named)
-    _look(sought, library, lambda _: None)  # an answer may have moved to another document
+    _look(sought, library, lambda label: label.named, None)
+    _look(sought, library, lambda _: None, None)  # an answer may have moved to another document
     _look_without_title(sought, library)
     placed = _apart(placed, names, library)
     sought = [label for label in placed if label.sought]
@@ -150,7 +150,7 @@ def _apart(placed: Sequence[PlacedLabel], names: locating.DocumentNames, library
             continue
         answers = (replace(answer, passage=part) if answer.passage else replace(answer, doc=part) for part in parts)
         apart.append((label, [_begun(label.query, part, names, library) for part in answers]))
-    _look([part for _, parts in apart for part in parts if part.sought], library, lambda part: part.named)
+    _look([part for _, parts in apart for part in parts if part.sought], library, lambda part: part.named, None)
     found = {
         id(label): parts for label, parts in apart if all(part.places or part.document is not None for part in parts)
     }
@@ -158,17 +158,12 @@ def _apart(placed: Sequence[PlacedLabel], names: locating.DocumentNames, library
 
 
 def _look(
-    sought: Sequence[PlacedLabel],
-    library: Library,
-    among: Callable[[PlacedLabel], int | None],
-    fuzzy: float | None = None,
+    labels: Sequence[PlacedLabel], library: Library, among: Callable[[PlacedLabel], int | None], fuzzy: float | None
 ) -> None:
     """Locate the lost answers, each in one document or in all."""
-    lost = [label for label in sought if not label.places]
-    matches = locating.locate_all(
-        [locating.PassageQuery(label.sought, among(label)) for label in lost], library, fuzzy=fuzzy
-    )
-    for label, match in zip(lost, matches, strict=True):
+    lost = [label for label in labels if not label.places]
+    queries = [locating.PassageQuery(label.sought, among(label)) for label in lost]
+    for label, match in zip(lost, locating.locate_all(queries, library, fuzzy=fuzzy), strict=True):
         label.located = match
 
 

@@ -52,14 +52,9 @@ def read_own(content: Content) -> list[ImportedQuestion]:
         answers = tuple(
             _own_answer((*where, "relevant_docs", place), label) for place, label in enumerate(query.relevant_docs)
         )
-        more: dict[str, Any] = {
-            "cluster": query.cluster,
-            "answers": query.answers,
-            "ordered": query.ordered,
-            "phrasings": list(map(normalised, query.phrasings)),
-            "where": query.where,
-            "where_document": query.where_document,
-        }
+        names = ("cluster", "answers", "ordered", "phrasings", "where", "where_document")
+        more: dict[str, Any] = {name: getattr(query, name) for name in names}
+        more["phrasings"] = list(map(normalised, query.phrasings))
         questions.append(ImportedQuestion(where, query.id, query.text, answers, tuple(query.tags), more))
     content.prompt = file.prompt if file else None
     return questions

@@ -51,12 +51,9 @@ def review_counts(session: Session) -> dict[str, int]:
     """The numbers of drafts that were ``kept``, ``changed`` and kept, ``dropped``, and kept ``unseen``."""
     given = session.answers.given.values()
     kept = [answer for answer in given if answer.grade]
-    return {
-        "kept": len(kept),
-        "changed": sum((answer.question, answer.quote) != (None, None) for answer in kept),
-        "dropped": len(given) - len(kept),
-        "unseen": sum(not answer.reviewed for answer in kept),
-    }
+    changed = sum((answer.question, answer.quote) != (None, None) for answer in kept)
+    unseen = sum(not answer.reviewed for answer in kept)
+    return {"kept": len(kept), "changed": changed, "dropped": len(given) - len(kept), "unseen": unseen}
 
 
 def ending_lines(session: Session) -> list[str]:

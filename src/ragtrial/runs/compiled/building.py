@@ -59,12 +59,8 @@ def build(target: Path = FOLDER / NAME, flags: Sequence[str] = FLAGS, folder: Pa
         library = Path(scratch) / target.name
         names = [str(file) for file in files if file.suffix == ".c"]
         mark = f'-DRAGTRIAL_MARK="{mark_of(files)}"'
-        ended = subprocess.run(  # noqa: S603 - the compiler that this machine or CC names
-            [*command, *flags, mark, "-shared", "-o", str(library), *names, "-lm"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        arguments = [*command, *flags, mark, "-shared", "-o", str(library), *names, "-lm"]
+        ended = subprocess.run(arguments, capture_output=True, text=True, check=False)  # noqa: S603 - of CC or this machine
         if ended.returncode:
             raise OSError(f"{command[0]} cannot build it: {ended.stderr.strip()[:2000]}")
         library.replace(target)

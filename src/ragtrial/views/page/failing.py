@@ -88,12 +88,9 @@ def _failing(inputs: ComparisonInput, hits: FoundHits, texts: dict[str, Row], ro
     k, ranks = metric_called(inputs.primary).k, ""
     if label is not None:
         ranks = _ranks(inputs.names, [_rank(hits, row, at, label, k) for at in range(len(hits.settings))], k)
-    return Failing(
-        question=query.text or query.id,
-        answer=None if label is None else _answer(label, texts),
-        found=None if not first else _beginning(hits, texts, first[0]),
-        ranks=ranks,
-    )
+    answer = None if label is None else _answer(label, texts)
+    found = None if not first else _beginning(hits, texts, first[0])
+    return Failing(question=query.text or query.id, answer=answer, found=found, ranks=ranks)
 
 
 def _answer(label: JudgmentPart, texts: dict[str, Row]) -> Text:

@@ -101,16 +101,9 @@ def verdict_of(analysis: Analysis, effects: Plot | None) -> Verdict:
     if better:
         better.sort(key=lambda row: -abs(row.difference or 0.0))
         said.insert(0, ("options with an effect", "; ".join(f"{row.name} {row.verdict} {row.text}" for row in better)))
-    step = conclusion.next_step
-    return Verdict(
-        badge,
-        look,
-        heads,
-        f"({rivals}" if rivals else "",
-        said,
-        f"{step.action[:1].upper()}{step.action[1:]}",
-        step.command,
-    )
+    step, rivals = conclusion.next_step, f"({rivals}" if rivals else ""
+    action = f"{step.action[:1].upper()}{step.action[1:]}"
+    return Verdict(badge, look, heads, rivals, said, action, step.command)
 
 
 def _line(analysis: Analysis, line: VerdictLinePart) -> tuple[str, str]:
@@ -351,16 +344,10 @@ def _compared(row: Row, analysis: Analysis, part: ComparisonPart) -> Row:
         if (unjudged.setting, unjudged.baseline) == (part.setting, part.baseline) and unjudged.low is not None:
             scenario = (unjudged.low, unjudged.high)
             said += f"; with labels, scenarios {minus(signed(unjudged.low, n))} to {minus(signed(unjudged.high, n))}"
-    return replace(
-        row,
-        difference=part.difference,
-        interval=part.ci,
-        scenario=scenario,
-        mark=_MARKS.get(str(part.verdict), "none"),
-        verdict=_within(str(part.verdict), analysis.procedure.margin),
-        text=change if part.difference and part.verdict != "identical" else "",
-        said=said,
-    )
+    mark, verdict = _MARKS.get(str(part.verdict), "none"), _within(str(part.verdict), analysis.procedure.margin)
+    text = change if part.difference and part.verdict != "identical" else ""
+    row = replace(row, difference=part.difference, interval=part.ci, scenario=scenario)
+    return replace(row, mark=mark, verdict=verdict, text=text, said=said)
 
 
 def _within(verdict: str, margin: float) -> str:
