@@ -242,6 +242,46 @@ def test_hits_are_graded_by_key_in_a_terminal(tmp_path: Path, capsys: Capture) -
     }
 
 
+@pytest.mark.parametrize("group", [None, "days"])
+def test_a_hit_that_answers_as_an_earlier_one_gets_a_group_with_it(
+    tmp_path: Path, capsys: Capture, group: str | None
+) -> None:
+    """The group of the earlier hit's label, or a new one; a hit with grade 0 has none."""
+    small_experiment(tmp_path)
+    first, second, third = order(capsys)
+    label = {"doc": first} if group is None else {"doc": first, "group": group}
+    queries = {"queries": [{"id": "q3", "text": TEXT, "relevant_docs": [label]}]}
+    Path("prompt_queries.json").write_text(json.dumps(queries))
+    with in_terminal("search", "experiment.yaml", TEXT, "--label") as typed:
+        typed.type(("hit 1, 0 graded:", "3"), ("hit 2, 1 graded:", "g"))
+        for line, following in ((b"2\n", "no hit 2 has a grade above 0"), (b"\n", "hit 2"), (b"1\n", "hit 2")):
+            typed.await_text("gives the same answer")
+            os.write(typed.terminal, line)
+            typed.await_text(following)
+            typed.type(("1 graded:", "1" if line == b"1\n" else "g"))
+        typed.type(("hit 3, 2 graded:", "g"))
+        typed.await_text("gives the same answer")
+        os.write(typed.terminal, b"1\n")
+        typed.type(("hit 3, 2 graded:", "0"))
+        typed.await_text("3 judgments written")
+        assert typed.ended() == 0
+    name = group or f"same as {first}"
+    assert labels()[0]["relevant_docs"] == [
+        {"doc": first, "relevance": 3, "group": name}, {"doc": second, "relevance": 1, "group": name},
+        {"doc": third, "relevance": 0}]  # fmt: skip
+
+
+def test_labels_in_an_order_get_no_group_by_key(tmp_path: Path) -> None:
+    label = {"id": "q1", "text": TEXT, "relevant_docs": [{"doc": "shipping.txt"}], "ordered": True}
+    small_experiment(tmp_path, labels={"queries": [label]})
+    with in_terminal("search", "experiment.yaml", TEXT, "--label") as typed:
+        assert "same answer" not in typed.await_text("hit 1, 0 graded:")
+        typed.await_key()
+        os.write(typed.terminal, b"g")
+        typed.type(("hit 1, 0 graded:", "q"))
+        assert typed.ended() == 2
+
+
 def test_the_passage_of_a_graded_hit_is_asked_for_and_must_be_in_the_text(tmp_path: Path) -> None:
     """Its begin and end are enough; return keeps the whole text, and a wrong hit has no passage."""
     quoting = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "returns.md", "quote": "thirty days"}]}]}

@@ -244,7 +244,7 @@ def test_another_place_of_a_known_answer_is_chosen_by_key_or_mouse(browser: Brow
         {"id": "q1", "text": "thirty days to return an item", "relevant_docs": [
             {"doc": "returns.md", "quote": "thirty days", "group": "a"},
             {"doc": "returns.md", "quote": "any item", "group": HOSTILE[:80]}]},
-        {"id": "q2", "text": "which batteries are covered", "relevant_docs": [{"doc": "warranty.md"}]},
+        {"id": "q2", "text": "which batteries are covered", "relevant_docs": [{"doc": "warranty.md", "relevance": 0}]},
     ]}  # fmt: skip
     worklist = write_work(tmp_path, whole_documents()[1:4])
     (tmp_path / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")

@@ -27,7 +27,9 @@ from ragtrial.records import FoundText
 from ragtrial.views import texts
 
 _KEYS = "0-9 grade (3 answers fully, 1 helps, 0 is wrong) · space skip · u undo · q done · ctrl-c drop all"
+_GROUP_KEY = " · g same answer as an earlier hit"
 _PASSAGE = "the passage that answers, verbatim, or its begin ... its end (return: all of this text)"
+_SAME = "the number of the hit that gives the same answer (return: none)"
 
 
 @declare("search")
@@ -52,8 +54,8 @@ def command(
     --grade takes the numbers of this list, or documents.
     """
     config, text = _config_and_text(words)
-    for flag, marks in (("--quote", quotes), ("--group", groups)):
-        if marks and not grades:
+    for flag, given in (("--quote", quotes), ("--group", groups)):
+        if given and not grades:
             raise click.UsageError(f"{flag} needs --grade for the same hit.")
     if label and not grades and (terminal.as_json or not sys.stdin.isatty()):
         raise click.UsageError("there is no terminal to ask for grades in; give them: --grade HIT=GRADE.")
@@ -65,8 +67,8 @@ def command(
     sheet = edits.AnswerSheet(experiment, text, terminal.progress()) if label or grades else None
     if sheet and label and not grades:
         sheet.refuse(name, tags)
-        hits, graded, passages = _graded_by_key(terminal, experiment, sheet, setting, top)
-        content, group_of = dict[str, Any](), dict[int, str]()
+        hits = list[FoundText]()
+        marks, content = _graded_by_key(terminal, experiment, sheet, setting, top, hits), dict[str, Any]()
     else:
         found = experiments.search_settings(experiment, text, setting and [setting], progress=terminal.progress())
         items = edits.pooled(found, sheet.form if sheet else edits.labels_form(experiment), top)
@@ -77,9 +79,9 @@ def command(
             return Answer({**content, "settings": by_setting}, [texts.items_text(items, list(found), terminal.width)])
         hits = [item.hit for item in items]
         graded, passages = edits.by_number(items, grade_marks), edits.by_number(items, quote_marks)
-        group_of = edits.by_number(items, group_marks)
-    changes = sheet.changes(hits, graded, passages, group_of, name=name, tags=tags)
-    rows = [replace(hit, grade=graded[hit.rank], score=None) for hit in hits if hit.rank in graded]
+        marks = edits.Marks(graded, passages, edits.by_number(items, group_marks))
+    changes = sheet.changes(hits, marks, name=name, tags=tags)
+    rows = [replace(hit, grade=marks.grades[hit.rank], score=None) for hit in hits if hit.rank in marks.grades]
     return _saved(terminal, sheet, changes, rows, who or label_files.current_user(), content)
 
 
@@ -112,14 +114,15 @@ def _config_and_text(words: Sequence[str]) -> tuple[str, str]:
 
 
 def _graded_by_key(
-    terminal: Terminal, experiment: ExperimentConfig, sheet: edits.AnswerSheet, only: str | None, top: int
-) -> tuple[list[FoundText], dict[int, int], dict[int, str]]:
-    """All hits that were shown, and their grades and passages by number.
+    terminal: Terminal, experiment: ExperimentConfig, sheet: edits.AnswerSheet, only: str | None, top: int,
+    shown: list[FoundText],
+) -> edits.Marks:  # fmt: skip
+    """The marks of all hits that were shown, which are added to ``shown``.
 
     Hits by words come first; while they are graded, a thread searches with models. A process that ends does not wait
     for it: its finished stages and batches are kept.
     """
-    settings, shown = chosen_settings(settings_of(experiment)[0], only and [only]), list[FoundText]()
+    settings = chosen_settings(settings_of(experiment)[0], only and [only])
     needs_model = attrgetter("needs_model")
     groups = groupby(sorted(settings, key=needs_model), needs_model)
     first, *others = [[setting.name for setting in group] for _, group in groups]
@@ -146,7 +149,7 @@ def _graded_by_key(
             yield sheet.graded([edits.Item(hit)])[0].hit
 
     try:
-        return shown, *ask_grades(terminal, shown, hits(), sheet.form)
+        return ask_grades(terminal, shown, hits(), sheet)
     except (KeyboardInterrupt, click.Abort) as error:
         if isinstance(error.__cause__, EOFError):
             raise
@@ -154,16 +157,15 @@ def _graded_by_key(
 
 
 def ask_grades(
-    terminal: Terminal, shown: list[FoundText], hits: Iterator[FoundText], form: label_files.Form
-) -> tuple[dict[int, int], dict[int, str]]:
-    """The grades and passages that a person gives to ``hits``, by their numbers; skipped hits have none.
+    terminal: Terminal, shown: list[FoundText], hits: Iterator[FoundText], sheet: edits.AnswerSheet
+) -> edits.Marks:
+    """The marks that a person gives to ``hits``; skipped hits have none.
 
-    Each of the hits is added to ``shown`` before it is shown. ``form`` is the form of the labels.
+    Each of the hits is added to ``shown`` before it is shown.
     """
-    grades: dict[int, int] = {}
-    quotes: dict[int, str] = {}
-    number = 0
-    terminal.say(_KEYS)
+    marks, form, number = edits.Marks(), sheet.form, 0
+    keys = _KEYS + (_GROUP_KEY if sheet.has_groups else "")
+    terminal.say(keys)
     while True:
         if number == len(shown):
             if (following := next(hits, None)) is None:
@@ -172,7 +174,7 @@ def ask_grades(
         hit = shown[number]
         terminal.say(f"\n{texts.answer_text(hit, terminal.width)}")
         try:
-            key = _key(f"hit {number + 1}, {len(grades)} graded: ")
+            key = _key(f"hit {number + 1}, {len(marks.grades)} graded: ")
         except EOFError:  # ctrl-d
             break
         if key == "q":
@@ -180,16 +182,18 @@ def ask_grades(
         if key.isdecimal() and key.isascii() and form != "document" and not (hit.text or "").strip():
             write(edits.NO_TEXT, sys.stderr)
         elif key in " \r\n" or (key.isdecimal() and key.isascii()):
-            grades |= {hit.rank: int(key)} if key.strip() else {}
-            quotes |= _passage(hit, form) if key.strip(" \r\n0") else {}
+            marks.grades.update({hit.rank: int(key)} if key.strip() else {})
+            marks.quotes.update(_passage(hit, form) if key.strip(" \r\n0") else {})
             number += 1
         elif key in ("u", "\x7f", "\x08"):
+            marks.drop(hit.rank)
             number = max(0, number - 1)
-            for marks in (grades, quotes):
-                marks.pop(shown[number].rank, None)
+            marks.drop(shown[number].rank)
+        elif key == "g" and sheet.has_groups:
+            _join_earlier(hit, shown, marks, sheet)
         else:
-            terminal.say(_KEYS)
-    return grades, quotes
+            terminal.say(keys)
+    return replace(marks, groups={rank: name for rank, name in marks.groups.items() if marks.grades.get(rank)})
 
 
 def _passage(hit: FoundText, form: label_files.Form) -> dict[int, str]:
@@ -205,6 +209,17 @@ def _passage(hit: FoundText, form: label_files.Form) -> dict[int, str]:
             return {hit.rank: passage}
         write("that is not in the text of this hit", sys.stderr)
     return {}
+
+
+def _join_earlier(hit: FoundText, shown: Sequence[FoundText], marks: edits.Marks, sheet: edits.AnswerSheet) -> None:
+    """Put ``hit`` into the group of the graded hit that a person names, if any."""
+    number = click.prompt(_SAME, default="", show_default=False, err=True).strip()
+    earlier = next((other for other in shown if str(other.rank) == number and marks.grades.get(other.rank)), None)
+    if earlier is not None:
+        group = sheet.group_of(earlier, marks.quotes.get(earlier.rank))
+        marks.groups[hit.rank] = marks.groups.setdefault(earlier.rank, group)
+    elif number:
+        write(f"no hit {number} has a grade above 0", sys.stderr)
 
 
 def _key(prompt: str) -> str:

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.dataset.locating import is_in
-from ragtrial.dataset.texts import normalised
+from ragtrial.dataset.texts import normalised, short
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling import label_files
-from ragtrial.labelling.label_files import Change, Form, Grade, LabelsText, NewQuery
+from ragtrial.labelling.label_files import Change, Form, Grade, LabelsText, NewQuery, OverlayText
 from ragtrial.labelling.worklist import TextToGrade, speaks_of
 from ragtrial.progress import Progress
 from ragtrial.records import FoundText, Judgment, PromptQueries, Query, Unit
@@ -35,6 +35,25 @@ class Item:
 
     hit: FoundText
     found_by: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The grades of hits by their numbers, verbatim passages of hits that answer, and the groups of their labels."""
+
+    grades: dict[int, int] = field(default_factory=dict)
+    quotes: dict[int, str] = field(default_factory=dict)
+    groups: dict[int, str] = field(default_factory=dict)
+
+    def drop(self, number: int) -> None:
+        """Take back all marks of a hit."""
+        for marks in (self.grades, self.quotes, self.groups):
+            marks.pop(number, None)
+
+
+def group_like(place: str) -> str:
+    """The name for the group of a label at ``place``, and of others that say the same."""
+    return f"same as {short(normalised(place))}"
 
 
 class AnswerSheet:
@@ -61,28 +80,33 @@ class AnswerSheet:
         return [replace(item, hit=replace(item.hit, grade=self._grade_of(item.hit))) for item in items]
 
     def _grade_of(self, hit: FoundText) -> int | None:
+        return max((label.relevance for label in self._labels_of(hit)), default=None)
+
+    def _labels_of(self, hit: FoundText) -> Iterator[Judgment]:
         by_content, by_document = self.form == "content", self.form == "document"
         labels = self.query.relevant_docs if self.query else ()
-        spoken = (label for label in labels if speaks_of(label, hit, by_content=by_content, by_document=by_document))
-        return max((label.relevance for label in spoken), default=None)
+        return (label for label in labels if speaks_of(label, hit, by_content=by_content, by_document=by_document))
+
+    def group_of(self, hit: FoundText, quote: str | None) -> str:
+        """The group of the labels of ``hit``, of which ``quote`` answers; the name for a new one if they have none."""
+        named = next((label.group for label in self._labels_of(hit) if label.group is not None), None)
+        label = judged(self.form, "", hit, 1, quote)
+        return named or group_like(label.doc if label.quote is None else f"{label.doc}: {label.quote}")
+
+    @property
+    def has_groups(self) -> bool:
+        """True if labels of the query may be in groups."""
+        return not isinstance(self.store.text, OverlayText) and not (self.query and self.query.ordered)
 
     def changes(
-        self,
-        hits: Sequence[FoundText],
-        grades: Mapping[int, int],
-        quotes: Mapping[int, str],
-        groups: Mapping[int, str],
-        *,
-        name: str | None = None,
-        tags: Sequence[str] = (),
+        self, hits: Sequence[FoundText], marks: Marks, *, name: str | None = None, tags: Sequence[str] = ()
     ) -> list[Change]:
-        """The changes of the labels by the ``grades`` of ``hits``, which are given by the numbers of the hits.
+        """The changes of the labels by the ``marks`` of ``hits``.
 
-        ``quotes`` are verbatim passages of hits that answer, instead of the whole text; ``groups`` are the groups of
-        their labels. A new query has the id ``name``, or an id from its text. Raises InputError for passages that are
-        not in their hit.
+        A new query has the id ``name``, or an id from its text. Raises InputError for passages that are not in their
+        hit.
         """
-        by_rank = {hit.rank: hit for hit in hits}
+        by_rank, grades, quotes, groups = {hit.rank: hit for hit in hits}, marks.grades, marks.quotes, marks.groups
         faults = [f"the passage of hit {number} comes without a grade." for number in quotes.keys() - grades.keys()]
         faults += [f"the group of hit {number} comes without a grade." for number in groups.keys() - grades.keys()]
         faults += [
@@ -294,12 +318,12 @@ def beside(known: Sequence[Judgment], grades: Sequence[Grade], form: Form) -> It
         if is_whole and own and not has_whole:  # only passages that keep the highest from being the new grade
             best = max(label.relevance for label in own)
             changed = [label for label in own if label.relevance > relevance or label.relevance == best <= relevance]
-        yield from (_regraded(new, label, relevance) for label in changed)
+        yield from (regraded(new, label, relevance) for label in changed)
         if not changed or (not same and new.quote is not None and new.relevance == highest[new.doc]):
             yield new
 
 
-def _regraded(new: Grade, label: Judgment, relevance: int) -> Grade:
+def regraded(new: Grade, label: Judgment, relevance: int) -> Grade:
     """The change of a label to ``relevance``, named as the file has it."""
     start, end = (label.spans[0].start, label.spans[0].end) if label.spans else (None, None)
     return replace(new, doc=label.doc, relevance=relevance, quote=label.quote, start=start, end=end)

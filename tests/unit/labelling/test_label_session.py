@@ -316,7 +316,6 @@ def test_another_place_of_a_known_answer_is_written_with_its_group(tmp_path: Pat
         session.grade(1)
         session.choose_group("7")
         session.grade(0)  # which answers nothing
-        assert session.groups == {}, "no label of this question has a group"
         session.save()
     added = [{"doc": "warranty.md", "relevance": 1, "group": "7"}, {"doc": "shipping.txt", "relevance": 0}]
     assert labels_of(tmp_path)["queries"][0]["relevant_docs"] == [*GROUPED["queries"][0]["relevant_docs"], *added]
@@ -333,11 +332,84 @@ def test_a_passage_in_several_documents_is_no_named_group(tmp_path: Path) -> Non
     worklist = write_work(tmp_path, [item("Parcels.", start=None)], form="content")
     (tmp_path / "prompt_queries.json").write_text(json.dumps(labels))
     with Session(worklist) as session:
-        assert session.groups == {"a": ["returns.md: Twice told.", "warranty.md: Twice told."]}
-        session.choose_group("a")
+        also = "same as Also twice."
+        assert session.groups == {
+            "a": ["returns.md: Twice told.", "warranty.md: Twice told."],
+            also: ["returns.md: Also twice.", "warranty.md: Also twice."],
+        }
+        session.choose_group(also)
         session.grade(1)
         session.save()
-    assert labels_of(tmp_path)["queries"][0]["relevant_docs"][2] == {"doc": "Parcels.", "relevance": 1, "group": "a"}
+    assert labels_of(tmp_path)["queries"][0]["relevant_docs"][1:] == [
+        {"doc": "Also twice.", "group": also}, {"doc": "Parcels.", "relevance": 1, "group": also}]  # fmt: skip
+
+
+def test_a_text_that_says_the_same_as_another_gets_a_group_with_it(tmp_path: Path) -> None:
+    """The other one is a label without a group, or a text that was graded in this session, saved or not."""
+    with Session(write_work(tmp_path), who="ada") as session:
+        session.grade(2)  # judged already: that label counts
+        assert session.groups == {"same as returns.md": ["returns.md"]}
+        session.choose_group("same as returns.md")
+        session.grade(1)
+        session.save()
+        assert session.groups == {"same as returns.md": ["returns.md", "warranty.md"]}
+        session.grade(0)
+        session.grade(2)
+        assert session.groups == {"same as returns.md": ["returns.md"]}, "not the label that judges this text"
+        session.choose_group("same as returns.md")
+        session.grade(1)  # judged already: nothing is written, and there is nothing to share a group with
+        session.grade(3)
+        session.save()
+    assert [row["relevant_docs"] for row in labels_of(tmp_path)["queries"]] == [
+        [{"doc": "returns.md", "relevance": 2, "group": "same as returns.md"},
+         {"doc": "warranty.md", "relevance": 1, "group": "same as returns.md"},
+         {"doc": "shipping.txt", "relevance": 0}],
+        [{"doc": "warranty.md"}, {"doc": "returns.md", "relevance": 2}, {"doc": "shipping.txt", "relevance": 3}],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_a_text_that_says_the_same_as_an_answer_gets_a_group_with_it(tmp_path: Path, *, is_saved: bool) -> None:
+    with Session(write_work(tmp_path, whole_documents()[1:3]), who="ada") as session:
+        session.grade(1)
+        if is_saved:
+            session.save()
+        assert session.groups == {"same as returns.md": ["returns.md"], "same as warranty.md": ["warranty.md"]}
+        session.choose_group("same as warranty.md")
+        session.grade(2)
+        session.save()
+    assert labels_of(tmp_path)["queries"][0]["relevant_docs"] == [
+        {"doc": "returns.md", "relevance": 2}, {"doc": "warranty.md", "relevance": 1, "group": "same as warranty.md"},
+        {"doc": "shipping.txt", "relevance": 2, "group": "same as warranty.md"}]  # fmt: skip
+
+
+def test_passages_of_one_document_are_different_answers(tmp_path: Path) -> None:
+    passages = [
+        {"doc": "returns.md", "quote": "any item", "start": 18, "end": 26},
+        {"doc": "returns.md", "start": 30, "end": 41},
+        {"doc": "warranty.md", "relevance": 0},
+    ]
+    labels = {"queries": [{"id": "q1", "text": "thirty days to return an item", "relevant_docs": passages}]}
+    worklist = write_work(tmp_path, [item("Parcels take two days")], form="quote")
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(labels))
+    with Session(worklist) as session:
+        assert session.groups == {
+            "same as returns.md: any item": ["returns.md: any item"],
+            "same as returns.md 30-41": ["returns.md"],
+        }
+        session.choose_group("same as returns.md 30-41")
+        session.grade(1)
+        session.save()
+    groups = [label.get("group") for label in labels_of(tmp_path)["queries"][0]["relevant_docs"]]
+    assert groups == [None, "same as returns.md 30-41", None, "same as returns.md 30-41"]
+
+
+def test_labels_in_an_order_have_no_groups_to_choose(tmp_path: Path) -> None:
+    worklist = write_work(tmp_path, whole_documents()[1:2])
+    rows = json.loads((tmp_path / "prompt_queries.json").read_text())["queries"]
+    (tmp_path / "prompt_queries.json").write_text(json.dumps({"queries": [{**rows[0], "ordered": True}, rows[1]]}))
+    with Session(worklist) as session:
+        assert session.groups == {}
 
 
 def test_an_item_that_several_labels_judge_has_the_highest_of_their_grades(tmp_path: Path) -> None:
@@ -423,7 +495,7 @@ def beir_work(folder: Path, **given: Any) -> Path:
 
 def test_answers_for_a_beir_folder_go_into_its_overlay(tmp_path: Path) -> None:
     with Session(beir_work(tmp_path)) as session:
-        assert not session.can_quote
+        assert (session.can_quote, session.groups) == (False, {})
         with pytest.raises(InputError, match="qrels judge documents"):
             session.quote("take")
         session.grade(1)

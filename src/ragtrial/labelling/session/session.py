@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self, TypeVar
@@ -15,7 +15,7 @@ from ragtrial.dataset.locating import is_in
 from ragtrial.dataset.texts import normalised, short
 from ragtrial.errors import Fault, InputError, LabelsError
 from ragtrial.labelling import label_files
-from ragtrial.labelling.edits import NO_TEXT, judged
+from ragtrial.labelling.edits import NO_TEXT, group_like, judged, regraded
 from ragtrial.labelling.found_texts import GAP
 from ragtrial.labelling.label_files import Change, Done, Grade
 from ragtrial.labelling.label_target import below, config_below
@@ -134,21 +134,33 @@ class Session:
 
     @property
     def groups(self) -> dict[str, list[str]]:
-        """The labels of the current question in named groups: each group's documents, and passages if they are known.
+        """The known answers of the current question, by group: their documents, and passages if they are known.
 
-        Labels that judge the current text are left out, and so are the session's own: nothing says whether the text is
-        judged already.
+        They are relevant labels, and answers of this session; one without a group gets a new group if it is chosen.
+        Labels that judge the current text are left out: nothing says whether it is judged already.
         """
         item, groups = self.item, dict[str, list[str]]()
-        if item is None:
+        query = next((query for query in self._labels.labels.queries if item and query.id == item.query), None)
+        if item is None or query is None or query.ordered or not self.can_quote:
             return groups
-        written = next((query.relevant_docs for query in self._labels.labels.queries if query.id == item.query), ())
-        names = {label.group for label in written}  # passages in several documents become groups without a name
-        for label in self._others.get(item.query, ()):
-            if label.group is not None and label.group in names and not self._speaks_of(label, item):
+        names = {label.group for label in query.relevant_docs}  # passages in several documents get groups without one
+        known = [replace(label, group=label.group if label.group in names else None)
+                 for label in self._others.get(query.id, ()) if not self._speaks_of(label, item)]  # fmt: skip
+        own = self._own
+        known += [label for label in query.relevant_docs if (query.id, replace(label, group=None)) in own]
+        fresh = [number for number in self.answers.unsaved if self.answers.given[number].earlier is None]
+        known += [_as_judgment(grade) for grade in self._grades(fresh) if grade.query == query.id]
+        for label in known:
+            if label.relevance > 0:
                 place = label.doc if label.quote is None else f"{label.doc}: {label.quote}"
-                groups.setdefault(label.group, []).append(place)
+                groups.setdefault(label.group or self._name(label), []).append(place)
         return groups
+
+    def _name(self, label: Judgment) -> str:
+        """The name for the group of a label that has none."""
+        more = f": {label.quote}" if label.quote is not None else "".join(f" {at.start}-{at.end}" for at in label.spans)
+        place = (label.quote or label.doc) if self.worklist.form == "content" else label.doc + more
+        return group_like(place)
 
     @property
     def overtaken(self) -> set[int]:
@@ -228,8 +240,8 @@ class Session:
         self._answer(quote=text, at=at)
 
     def choose_group(self, name: str | None) -> None:
-        """Say that the current text is another place of the answer in the group ``name``, before its grade; None takes
-        that back.
+        """Say that the current text is another place of the known answer ``name``, before its grade; None takes that
+        back.
 
         Raises InputError for a group that ``groups`` does not have.
         """
@@ -270,7 +282,8 @@ class Session:
         for who in dict.fromkeys(given[item].who for item in unsaved):
             items = [item for item in fresh if given[item].who == who]
             tagged = [item for item in unsaved if given[item].who == who] if self.worklist.drawn == "random" else items
-            changes: list[Change] = [*self._new_queries(items), *self._grades(items), *self._tags(tagged)]
+            grades = self._grades(items)
+            changes: list[Change] = [*self._new_queries(items), *grades, *self._joined(grades), *self._tags(tagged)]
             done += self._labels.write(changes, who) if changes else []
         return done, fresh
 
@@ -293,10 +306,7 @@ class Session:
         """The resolved labels of each query, and the highest grade there of each item; this session's own judgments
         apart.
         """
-        own_items = [item for item, answer in sorted(self.answers.given.items())
-                     if answer.earlier is None or item in self.answers.written]  # fmt: skip
-        own = {(grade.query, _as_judgment(grade)) for grade in self._grades(own_items)}
-        store = self._labels
+        own, store = self._own, self._labels
         queries = tuple(
             replace(query, relevant_docs=tuple(label for label in query.relevant_docs
                                                if (query.id, replace(label, group=None)) not in own))
@@ -311,16 +321,37 @@ class Session:
                 earlier[number] = max(grades)
         return labels, earlier
 
+    @property
+    def _own(self) -> set[tuple[str, Judgment]]:
+        """The query and the judgment, without a group, of each item that this session judged first."""
+        items = [item for item, answer in sorted(self.answers.given.items())
+                 if answer.earlier is None or item in self.answers.written]  # fmt: skip
+        return {(grade.query, replace(_as_judgment(grade), group=None)) for grade in self._grades(items)}
+
     def _grades(self, items: Sequence[int]) -> list[Grade]:
-        """The judgment of each of ``items``; only kept drafts with an answer have one."""
+        """The judgment of each of ``items``; only kept drafts with an answer have one.
+
+        It is in the chosen group, or in the group of a later text that says the same.
+        """
+        chosen = {(self.worklist.items[item].query, answer.group)
+                  for item, answer in self.answers.given.items() if answer.earlier is None}  # fmt: skip
         grades = []
         for item in items:
             text, answer = self.worklist.items[item], self.answers.given[item]
             quote, at = _passage(text, answer)
             if text.draft is None or (answer.grade and quote):
                 grade = judged(self.worklist.form, text.query, text, answer.grade or 0, quote, at)
-                grades.append(replace(grade, group=answer.group))
+                name = self._name(_as_judgment(grade)) if grade.relevance > 0 else None
+                grades.append(replace(grade, group=answer.group or (name if (text.query, name) in chosen else None)))
         return grades
+
+    def _joined(self, grades: Sequence[Grade]) -> Iterator[Grade]:
+        """The changes of labels without a group that put them into the groups of ``grades``, which say the same."""
+        for query in self._labels.labels.queries:
+            by_group = {grade.group: grade for grade in grades if grade.query == query.id}
+            for label in query.relevant_docs if by_group else ():
+                if label.group is None and label.relevance > 0 and (grade := by_group.get(self._name(label))):
+                    yield regraded(grade, label, label.relevance)
 
     def _new_queries(self, items: Sequence[int]) -> list[label_files.NewQuery]:
         """The kept drafts among ``items`` that the labels lack."""
@@ -374,7 +405,7 @@ def _passage(item: TextToGrade, answer: ItemAnswer) -> Passage:
 
 def _as_judgment(grade: Grade) -> Judgment:
     spans = () if grade.start is None or grade.end is None else (Span(grade.start, grade.end),)
-    return Judgment(grade.doc, grade.relevance, grade.quote, spans)
+    return Judgment(grade.doc, grade.relevance, grade.quote, spans, None, grade.group)
 
 
 def _fingerprint(worklist: Worklist) -> str:

@@ -90,7 +90,7 @@ function drawItem(item, highest) {
   }
 }
 
-// The labels of the question that are in groups: the text may be another place of one of these answers.
+// The known answers of the question: the text may be another place of one of them.
 function drawGroups() {
   const { groups, group } = state;
   $("groups").hidden = $("group-key").hidden = !groups.length;
