@@ -53,6 +53,14 @@ class Rankings:
         return int(self.codes.shape[0])
 
 
+def starts_of(rows: Counts, queries: int) -> Counts:
+    """Where the rows of each query start if they are grouped by query, and where the last end, (queries + 1,).
+
+    ``rows`` has the query of each row, in any order.
+    """
+    return np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=queries)))).astype(np.int64)
+
+
 def distinct(codes: Codes) -> Codes:
     """The units among ``codes``, each once, ascending."""
     units = codes[codes != PADDING]

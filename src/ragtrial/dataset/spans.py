@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.rankings import Bools, Codes, Counts
+from ragtrial.rankings import Bools, Codes, Counts, starts_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +48,7 @@ class Passages:
     ) -> Passages:
         """From places in any order: ``rows`` has the query of each."""
         order = np.lexsort((begins, documents, rows))
-        counts = np.bincount(rows, minlength=queries)
-        starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        starts = starts_of(rows, queries)
         return cls(starts, documents[order].astype(np.int32), begins[order], ends[order], judgments[order])
 
     def __len__(self) -> int:
@@ -66,8 +65,7 @@ class Passages:
 
     def chosen(self, which: Bools) -> Passages:
         """The passages at the True places of ``which``, shape (passages,)."""
-        counts = np.bincount(self.rows[which], minlength=len(self.starts) - 1)
-        starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        starts = starts_of(self.rows[which], len(self.starts) - 1)
         return Passages(starts, self.documents[which], self.begins[which], self.ends[which], self.judgments[which])
 
     def merged(self) -> Passages:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ragtrial.errors import CutoffError
 from ragtrial.evaluation.spans import Overlaps
-from ragtrial.rankings import PADDING, Bools, Counts, Rankings
+from ragtrial.rankings import PADDING, Bools, Counts, Rankings, starts_of
 from ragtrial.records import Query, Unit
 from ragtrial.runs.joins import match_codes
 from ragtrial.runs.lines import places_of
@@ -86,11 +86,10 @@ class GradedRankings:
         members, hits = places_of(begins, ends - begins), np.repeat(np.arange(len(self.ranks)), ends - begins)
         order = np.lexsort((-groups.grades[members].astype(np.int64), self.ranks[hits], self.rows[hits]))
         members, hits = members[order], hits[order]
-        counts = np.bincount(self.rows[hits], minlength=len(self))
         return replace(
             self,
             judgments=self.judgments.of_groups,
-            starts=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            starts=starts_of(self.rows[hits], len(self)),
             ranks=self.ranks[hits],
             indices=groups.numbers[members],
             ties=None,
@@ -292,14 +291,8 @@ class GradedRankings:
         return np.flatnonzero(new)
 
     def _kept(self, kept: Bools, ranks: npt.NDArray[np.int32]) -> GradedRankings:
-        counts = np.bincount(self.rows[kept], minlength=len(self))
-        return replace(
-            self,
-            starts=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-            ranks=ranks[kept],
-            indices=self.indices[kept],
-            ties=None if self.ties is None else self.ties[kept],
-        )
+        starts, ties = starts_of(self.rows[kept], len(self)), None if self.ties is None else self.ties[kept]
+        return replace(self, starts=starts, ranks=ranks[kept], indices=self.indices[kept], ties=ties)
 
     def _check(self, k: int | None) -> None:
         if k is not None and k < 1:
@@ -319,8 +312,8 @@ def graded_hits(judgments: Judgments, hits: RunHits, threshold: int, *, skips_ne
 
 def retrieving(judgments: Judgments, indices: Counts, threshold: int, *, skips_negatives: bool) -> GradedRankings:
     """Rankings of judged documents alone: of these ``indices`` in ``judgments``, int64 (hits,), query by query."""
-    lengths = np.bincount(judgments.rows[indices], minlength=len(judgments)).astype(np.int64)
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    starts = starts_of(judgments.rows[indices], len(judgments))
+    lengths = np.diff(starts)
     ranks = (np.arange(len(indices)) - np.repeat(starts[:-1], lengths) + 1).astype(np.int32)
     return GradedRankings(judgments, starts, ranks, indices, lengths, None, threshold, skips_negatives=skips_negatives)
 
@@ -381,8 +374,6 @@ def grade_spans(overlaps: Overlaps, judgments: Judgments, depth: int, threshold:
     chunks = judgments.rows[indices] * (overlaps.codes.shape[1] + 1) + ranks[indices]
     order = np.lexsort((-judgments.grades[indices].astype(np.int64), chunks))  # equal grades stay in label order
     indices = indices[order]
-    starts = np.concatenate(([0], np.cumsum(np.bincount(judgments.rows[indices], minlength=len(judgments)))))
+    starts = starts_of(judgments.rows[indices], len(judgments))
     lengths = np.count_nonzero(overlaps.codes != PADDING, axis=1).astype(np.int64)
-    return GradedRankings(
-        judgments, starts.astype(np.int64), ranks[indices], indices, lengths, depth, threshold, overlaps=overlaps
-    )
+    return GradedRankings(judgments, starts, ranks[indices], indices, lengths, depth, threshold, overlaps=overlaps)

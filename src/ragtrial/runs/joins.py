@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ragtrial.dataset.faults import Faults, shown
 from ragtrial.errors import LabelsError, RunFileError
-from ragtrial.rankings import Bools, Codes, Counts
+from ragtrial.rankings import Bools, Codes, Counts, starts_of
 from ragtrial.records import MOST_GRADE
 from ragtrial.runs import lines
 from ragtrial.runs.compiled import compiled_library
@@ -517,5 +517,4 @@ def match_codes(codes: Codes, judged: Codes, starts: Counts) -> CodeHits:
     hits = known[keys[at] == wanted]
     at = at[keys[at] == wanted]
     query, place = np.divmod(hits, max(depth, 1))
-    ends = np.cumsum(np.bincount(query, minlength=queries))
-    return CodeHits(np.concatenate(([0], ends)).astype(np.int64), (place + 1).astype(np.int32), order[at])
+    return CodeHits(starts_of(query, queries), (place + 1).astype(np.int32), order[at])

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtrial.dataset.faults import MOST_FAULTS, Faults, shown
-from ragtrial.rankings import Bools, Codes, Counts
+from ragtrial.rankings import Bools, Codes, Counts, starts_of
 from ragtrial.runs.compiled import compiled_library
 from ragtrial.runs.compiled.library import PADDING, Room, TextForm, hashes_of, split_text
 from ragtrial.runs.qrels import PackedIds
@@ -166,7 +166,7 @@ class RunRows:
             return self
         of_segment = np.array([codes[name] for name in self.queries], dtype=np.int64)
         of_row = np.repeat(of_segment, np.diff(self.starts))
-        starts = np.concatenate(([0], np.cumsum(np.bincount(of_row, minlength=len(codes))))).astype(np.int64)
+        starts = starts_of(of_row, len(codes))
         gathered = self.of_rows(np.argsort(of_row, kind="stable"), starts)
         return replace(gathered, queries=list(codes)).unknown()
 

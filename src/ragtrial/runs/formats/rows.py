@@ -20,7 +20,7 @@ from ragtrial.dataset.faults import Faults, shown
 from ragtrial.dataset.json_places import fault_in, id_of, json_row, json_value
 from ragtrial.dataset.qrels_text import Columns, Kind, Role, graded_rows, roles_of, whole_number
 from ragtrial.errors import Fault
-from ragtrial.rankings import Counts
+from ragtrial.rankings import Counts, starts_of
 from ragtrial.records import MOST_GRADE
 from ragtrial.runs.lines import lines_of
 from ragtrial.runs.qrels import Judgments, PackedIds, Qrels, Run
@@ -353,8 +353,7 @@ def _grouped(queries: Sequence[str], asked: Sequence[str], faults: Faults) -> tu
     codes = {name: code for code, name in enumerate(asked)}
     column = np.fromiter((codes.setdefault(name, len(codes)) for name in queries), np.int64, len(queries))
     _packed(list(codes), "query", faults)
-    starts = np.concatenate(([0], np.cumsum(np.bincount(column, minlength=len(codes))))).astype(np.int64)
-    return tuple(codes), starts, np.argsort(column, kind="stable")
+    return tuple(codes), starts_of(column, len(codes)), np.argsort(column, kind="stable")
 
 
 def _packed(ids: Sequence[str], role: str, faults: Faults) -> PackedIds:
