@@ -91,6 +91,18 @@ def test_init_from_a_config_of_another_form_says_what_is_missing(capsys: Capture
     assert not Path("more").exists()
 
 
+def test_a_config_with_the_least_keys_gets_what_their_tool_assumes(capsys: Capture) -> None:
+    Path("prompts_queries.json").unlink()
+    Path("config.yaml").write_text(
+        "loader: {paths: [data]}\npipelines: {a: {embedding: b/c}}\nevaluators: {graded: {}}\n"
+    )
+    assert ragtrial(capsys, "init", "ours", "--from", "config.yaml").code == 0
+    config = load_config("ours/experiment.yaml")
+    assert {"kind": "recursive", "size": 800, "overlap": 0}.items() <= config.chunker.model_dump().items()
+    assert (config.evaluators.graded.k, config.retrievers["bm25"].top_k) == ([10], 10)
+    assert Path(config.dataset.queries or "").resolve() == Path("prompt_queries.json").resolve()
+
+
 def test_results_are_scored_by_the_texts_of_their_queries(capsys: Capture) -> None:
     ragtrial(capsys, "init", "--from", "config.yaml")
     (evaluated,) = RetrievalEvaluator("experiment.yaml").run("results.json")

@@ -24,6 +24,7 @@ from ragtrial.evaluation.spans import Overlaps, span_labels, whole_warnings
 from ragtrial.experiment import run_experiment
 from ragtrial.rankings import from_rows
 from ragtrial.records import Judgment, Query, Span
+from ragtrial.runs.qrels import Groups, Judgments
 from ragtrial.scoring.as_report import write_score_report
 from ragtrial.scoring.score_runs import score
 from scenarios import scores
@@ -266,3 +267,9 @@ def test_passages_that_are_whole_documents_score_as_these(
     one = spans_graded(chunks, *passages, chunks=whole, threshold=threshold)
     for metric, expected in plainly(ranking, list(known), k, threshold).items():
         assert float(scores(f"{metric}@{k}", one)[0]) == pytest.approx(expected, abs=1e-12), metric
+
+
+def test_labels_of_judgments_name_no_group_of_one() -> None:
+    groups = Groups.of([[(0, 1, "a"), (1, 2, "a"), (1, 2, "b"), (2, 3, "c")]])
+    judgments = Judgments(np.array([0, 3]), np.array([1, 2, 3], dtype=np.int32), np.array([False]), groups)
+    assert list(judgments.labels()) == [(0, 1, "0"), (1, 2, "0"), (1, 2, "1"), (2, 3, None)]

@@ -15,7 +15,7 @@ from label_texts import label_texts
 from ragtrial.config import load_config
 from ragtrial.dataset.labels import load_prompt_queries, prompt_queries
 from ragtrial.errors import Fault, InputError, LabelsError
-from ragtrial.labelling.edits import AnswerSheet, beside, judged
+from ragtrial.labelling.edits import AnswerSheet, beside, judged, labels_form
 from ragtrial.labelling.label_files import (
     Change,
     Done,
@@ -295,3 +295,8 @@ def test_a_hit_without_text_cannot_be_quoted(form: str, text: str | None) -> Non
     hit = FoundText(3, "a.md", "", 0, 0, 1.0, text)
     with pytest.raises(InputError, match=r"the text of 'a\.md' is empty and cannot be quoted"):
         judged(form, "q", hit, 1)  # type: ignore[arg-type]
+
+
+def test_labels_of_a_beir_folder_are_of_documents_also_if_passages_are_scored(tmp_path: Path) -> None:
+    content = {"experiment": "a", "dataset": {"beir": str(tmp_path)}, "evaluators": {"unit": "span"}}
+    assert labels_form(load_config({**content, "retrievers": {"bm25": {"kind": "bm25"}}})) == "document"

@@ -77,6 +77,7 @@ def test_a_report_is_a_folder_read_as_written_with_every_hit(written: Written) -
         "rankings/whole.jsonl.gz",
         "rankings/graph.jsonl.gz",
     }
+    assert list(written.report["files"]) == sorted(files - {"report.json"})
     assert (written.folder / "config.yaml").read_bytes() == written.experiment.file.read_bytes()
     schema = report_schema()
     Draft202012Validator.check_schema(schema)

@@ -181,6 +181,10 @@ def test_prompts_of_one_provider_are_settings_of_their_own(tmp_path: Path) -> No
     content = json.dumps({"results": {"results": results}})
     (report,) = table_reports([read_table(written(tmp_path, "prompts.json", content))], {})
     assert [setting.name for setting in report.settings] == ["m, brief", "m, long"]
+    results = [{"promptIdx": 0, "provider": "m", "testIdx": number, "score": 1} for number in (0, 1)]
+    content = json.dumps({"results": {"results": results}})
+    (report,) = table_reports([read_table(written(tmp_path, "rows.json", content))], {})
+    assert [query.id for query in report.queries] == ["row 1", "row 2"]
 
 
 @pytest.mark.parametrize(

@@ -130,13 +130,14 @@ def test_an_answer_that_no_setting_found_is_quoted(tmp_path: Path) -> None:
     quote, doc = DOCUMENTS["oven.txt"][4:30], "freezer.txt"
     documents = {**DOCUMENTS, doc: "Frozen peas wait at minus eighteen degrees."}
     lost = [{"id": "lost", "text": "rye bread", "relevant_docs": [{"doc": "oven.txt", "quote": quote}]},
-            {"id": "whole", "text": "rye bread again", "relevant_docs": [{"doc": doc}]}]  # fmt: skip
+            *({"id": one, "text": f"rye bread {one}", "relevant_docs": [{"doc": doc}]} for one in "abc")]  # fmt: skip
     short = {name: {**retriever, "top_k": 1} for name, retriever in RETRIEVERS.items()}
     report = run_experiment(write_experiment(tmp_path, documents, [*QUERIES, *lost], retrievers=short).config())
     contest = input_of([str(report.folder)])
     cards = page(contest, options_of(contest)).decode().partition('id="failing"')[2].partition("</section>")[0]
     assert f"<b>oven.txt</b>: <mark>{html.escape(quote.strip())}</mark>" in cards
     assert f"<b>{doc}</b>: Frozen peas wait at minus eighteen degrees.</dd>" in cards
+    assert re.findall(r"<h3 [^>]*>(.*?)</h3>", cards) == ["rye bread", "rye bread a", "rye bread b"]
 
 
 @pytest.mark.parametrize(
