@@ -49,6 +49,26 @@ def share(observed: float, values: list[float]) -> float:
     return (1 + sum(value >= observed * (1 - 1e-6) for value in values)) / (1 + len(values))
 
 
+def lowered_by(grouped: list[list[list[float]]]) -> list[float]:
+    """The factor of each comparison, from its differences by cluster."""
+    excess = []
+    for is_cluster in (True, False):
+        squares = []
+        for one in grouped:
+            mean = sum(map(sum, one)) / sum(map(len, one))
+            rests = [[value - mean for value in cluster] for cluster in one if cluster]
+            values = [sum(rest) for rest in rests] if is_cluster else [value for rest in rests for value in rest]
+            n, square = len(values), sum(value**3 for value in values) ** 2 / sum(value**2 for value in values) ** 3
+            squares.append(n * square - 6 * (n - 2) / ((n + 1) * (n + 3)))
+        excess.append(sum(squares) / len(squares))
+    factors = []
+    for one in grouped:
+        clusters, queries = sum(map(bool, one)), sum(map(len, one))
+        few = max(0.0, (20 - clusters) / 10) * min(1.0, 2 * (queries - clusters) / queries)
+        factors.append(1 + 0.4 * few * (1 - min(1.0, max(0.0, max(excess) / 0.7))))
+    return factors
+
+
 def by_loops(family: Family, procedure: Procedure) -> DrawResult:
     """The procedure, one comparison, resample and cluster at a time."""
     differences = family.differences()
@@ -81,17 +101,21 @@ def by_loops(family: Family, procedure: Procedure) -> DrawResult:
     ]
     limit = critical(ratios, procedure.level)
     ratios, factor = [ratio / min(limit, 1.0) for ratio in ratios], max(1.0, limit)
-    observed = [studentised(one, 0.0) for one in grouped]
+    lowered = lowered_by(grouped)
+    observed = [studentised(one, 0.0) * factor for one, factor in zip(grouped, lowered, strict=True)]
     p = [share(value, column) for value, column in zip(observed, columns, strict=True)]
     corrected = [share(value / weight, ratios) for value, weight in zip(observed, weights, strict=True)]
-    return DrawResult(np.array(p), np.maximum(p, corrected), np.array(weights) * factor)
+    return DrawResult(np.array(p), np.maximum(p, corrected), np.array(weights) * factor / lowered)
 
 
 def skewed(rng: np.random.Generator, comparisons: int, queries: int) -> Floats:
     return np.asarray((rng.exponential(size=(comparisons, queries)) - 0.7) * (rng.random((comparisons, queries)) < 0.6))
 
 
-@pytest.mark.parametrize("kind", ["one", "several", "few differences", "not the same queries", "clusters", "hits"])
+KINDS = ("one", "several", "few differences", "not the same queries", "clusters", "few clusters", "hits")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_bounds_are_those_of_plain_loops(kind: str) -> None:
     rng, procedure = np.random.default_rng(11), Procedure(level=0.1, flips=199)
     differences = skewed(rng, 1 if kind == "one" else 4, 60 if kind == "few differences" else 30)
@@ -103,6 +127,10 @@ def test_the_bounds_are_those_of_plain_loops(kind: str) -> None:
     if kind == "clusters":
         clusters, differences = rng.integers(0, 14, 30), differences + 0.1
         differences[3, clusters == 5] = np.nan
+    if kind == "few clusters":
+        clusters, differences = rng.integers(0, 13, 30), rng.standard_normal((4, 30)) + 0.3
+        differences[3, clusters == 5] = np.nan
+        assert (resamples._lowered_by(Sample(Family(differences, None, clusters))) > 1.1).all()
     if kind == "hits":
         differences = rng.choice([-1.0, 0.0, 1.0], (4, 30), p=[0.1, 0.4, 0.5])
     family = Family(differences, None, clusters)
@@ -110,6 +138,23 @@ def test_the_bounds_are_those_of_plain_loops(kind: str) -> None:
     np.testing.assert_allclose(found.criticals, expected.criticals, rtol=1e-5)
     np.testing.assert_allclose(found.p, expected.p)
     np.testing.assert_allclose(found.p_corrected, expected.p_corrected)
+
+
+@pytest.mark.parametrize(("skewness", "sizes", "factor"), [
+    ("none", [2] * 10, 1.4), ("none", [5] * 15, 1.2), ("none", [5] * 20, 1.0), ("none", [1] * 10, 1.0),
+    ("none", [2] * 2 + [1] * 8, 1 + 0.4 / 3), ("of clusters", [2] * 10, 1.0), ("of queries", [5] * 10, 1.0),
+])  # fmt: skip
+def test_critical_values_of_few_clusters_are_lowered_unless_differences_are_skewed(
+    skewness: str, sizes: list[int], factor: float
+) -> None:
+    clusters = np.repeat(np.arange(len(sizes)), sizes)
+    differences = np.where(clusters % 2, 1.0, -1.0)
+    if skewness == "of clusters":
+        differences[clusters == 3] = 9.0
+    if skewness == "of queries":  # which cancel out in each cluster
+        differences += np.tile([4.0, -1.0, -1.0, -1.0, -1.0], 10)
+    two = Family(np.stack([differences, -differences]), None, clusters)
+    assert resamples._lowered_by(Sample(two)) == pytest.approx([factor, factor])
 
 
 @pytest.mark.parametrize("seed", range(3))

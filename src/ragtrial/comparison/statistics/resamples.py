@@ -7,6 +7,7 @@ often comes from a few questions. Resamples keep both.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,6 +27,15 @@ _FEW = 50
 
 _MOST_RAISED = 2.0
 """No comparison's critical value is raised by a larger factor because of another one."""
+
+_FEW_CLUSTERS = 20
+"""With fewer clusters of several queries the critical values of differences without skewness are lowered."""
+
+_MOST_LOWERED = 1.4
+"""With LEAST_DIFFERENCES clusters they are lowered by this factor."""
+
+_SKEWED = 0.7
+"""If the squared skewness is larger by this than that of normal samples, no critical value is lowered."""
 
 _BLOCK_VALUES = 2_000_000
 """The number of counts that are drawn at once."""
@@ -58,6 +68,8 @@ def resampled(samples: Sequence[Sample], procedure: Procedure) -> list[DrawResul
     of each of them, but never more than _MOST_RAISED times its own. The second largest, so that a single skewed one
     does not widen the others; of fewer than _FEW queries, which say least about skewness, the largest. In a family that
     is too large to be kept, it is the largest so far.
+
+    Resamples of a few clusters have heavy tails, whether differences are skewed or not; see ``_lowered_by``.
     """
     families = [_Resamples(sample, procedure) for sample in samples]
     pieces = [(family, rows) for family in families for rows in family.blocks()]
@@ -99,6 +111,7 @@ class _Resamples:
         count = len(sample.n)
         self.own, self.weights, self.p = np.zeros((3, count))
         self._dense = sample.differing >= _DENSE * sample.n
+        self.lowered_by = _lowered_by(sample)
         self.largest = np.full(procedure.flips, np.nan, dtype=np.float32)
 
     def blocks(self) -> Iterator[Places]:
@@ -118,7 +131,7 @@ class _Resamples:
 
     def bounds(self) -> DrawResult:
         tested = self.sample.tested
-        weights, p = self.weights[tested], self.p[tested]
+        weights, p = self.weights[tested] / self.lowered_by[tested], self.p[tested]
         ratios = np.sort(self.largest[~np.isnan(self.largest)].astype(np.float64))
         # Never below 1, the value of a single comparison: not all resamples count for each.
         limit = critical_of(ratios, self.level, exact=False)
@@ -172,7 +185,7 @@ class _Piece:
     def measure(self) -> None:
         """Find the critical value of each comparison by itself."""
         family = self._family
-        observed = family.sample.studentised[self._rows]
+        observed = (family.sample.studentised * family.lowered_by)[self._rows]
         sorted_values = np.sort(self._statistics, axis=1)
         for index, (row, values) in enumerate(zip(self._rows.tolist(), sorted_values, strict=True)):
             ascending = np.asarray(values[: np.count_nonzero(~np.isnan(values))], dtype=np.float64)
@@ -184,6 +197,29 @@ class _Piece:
         statistics, largest = self._statistics, self._family.largest
         statistics /= self._family.weigh(self._rows)[:, None]
         np.fmax(largest, np.fmax.reduce(statistics, axis=0), out=largest)
+
+
+def _lowered_by(sample: Sample) -> Scores:
+    """The factor, at least 1, by which the critical value of each comparison is lowered.
+
+    Resamples are needed for skewness, of which a few clusters say little; their questions say more. So both count: the
+    mean squared skewness of the family's clusters, or of its questions if that is larger, less that of normal samples.
+    The factor falls to 1 as skewness grows, as the number of clusters nears _FEW_CLUSTERS, and as the number of queries
+    falls from twice that of clusters to that of clusters. Source of the squared skewness of normal samples: Fisher
+    1930, Proceedings of the London Mathematical Society 30.
+    """
+    clusters = sample.n
+    rows = sample.tested & (sample.scaled_deviation > 0)
+    if sample.family.clusters is None or not (clusters[rows] < _FEW_CLUSTERS).any():
+        return np.ones(len(clusters))
+    queries = Sample(replace(sample.family, clusters=None))
+    skewness = []
+    for each in (sample, queries):
+        n = each.n[rows].astype(np.float64)
+        skewness.append(float(np.mean(np.square(each.skewness[rows]) - 6 * (n - 2) / ((n + 1) * (n + 3)))))
+    few = np.clip((_FEW_CLUSTERS - clusters) / (_FEW_CLUSTERS - LEAST_DIFFERENCES), 0, 1)
+    few *= np.clip(2 * (1 - clusters / np.maximum(queries.n, 1)), 0, 1)
+    return np.asarray(1 + (_MOST_LOWERED - 1) * few * (1 - np.clip(max(skewness) / _SKEWED, 0, 1)))
 
 
 def _shares(observed: Scores, ascending: Scores) -> Scores:
