@@ -14,7 +14,7 @@ from ragtrial.errors import InputError
 from ragtrial.labelling.session.serving import MOST_BYTES, LabelPage
 from ragtrial.labelling.session.session import Session
 from ragtrial.views.label_page import assets
-from worklists import judgments, served, write_work
+from worklists import item, judgments, served, write_work
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,18 @@ def test_it_gives_the_page_and_of_two_tabs_the_later_is_told(page: LabelPage) ->
     assert second.json["state"] == first
     assert page.session.answers.given[0].grade == 3
     assert ask(page, "undo", "POST", {"revision": first["revision"]}).json["state"]["graded"] == 0
+
+
+def test_a_group_is_shown_by_its_name_unless_that_repeats_its_first_place(tmp_path: Path) -> None:
+    worklist = write_work(tmp_path, [item("Parcels take two days")])
+    labels = json.loads((tmp_path / "prompt_queries.json").read_text())
+    labels["queries"][0]["relevant_docs"].append({"doc": "warranty.md", "group": "long"})
+    (tmp_path / "prompt_queries.json").write_text(json.dumps(labels))
+    with served(worklist) as page:
+        assert ask(page, "state").json["state"]["groups"] == [
+            {"name": "same as returns.md", "lines": ["returns.md"]},
+            {"name": "long", "lines": ["long", "warranty.md"]},
+        ]
 
 
 @pytest.mark.parametrize("name", ["", "state", "label.css", "nowhere"])

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from ragtrial.cache.untrusted import load_json
 from ragtrial.errors import Fault, InputError, RagtrialError, counted
+from ragtrial.labelling.edits import group_like
 from ragtrial.labelling.session.ending import ending_lines, overtaken_lines
 from ragtrial.labelling.session.session import Session
 
@@ -175,7 +176,10 @@ class LabelPage(ThreadingHTTPServer):
             "who": session.who,
             "labels": session.file.name,
             "passage": quote and {"text": quote, "at": at},
-            "groups": [{"name": name, "places": places} for name, places in session.groups.items()],
+            "groups": [
+                {"name": name, "lines": places if name in map(group_like, places) else [name, *places]}
+                for name, places in session.groups.items()
+            ],
             "group": answers.pending.group,
             "is_review": session.worklist.is_drafted,
             "item": {**shown, "question": session.question} if item else None,

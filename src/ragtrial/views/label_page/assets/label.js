@@ -94,10 +94,10 @@ function drawItem(item, highest) {
 function drawGroups() {
   const { groups, group } = state;
   $("groups").hidden = $("group-key").hidden = !groups.length;
-  $("group-list").replaceChildren(...groups.map(({ name, places }) => {
+  $("group-list").replaceChildren(...groups.map(({ name, lines }) => {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = shown([name, ...places].join("\n"));
+    button.textContent = shown(lines.join("\n"));
     button.setAttribute("aria-pressed", name === group);
     button.addEventListener("click", () => act("group", { group: name === group ? "" : name }));
     return button;
