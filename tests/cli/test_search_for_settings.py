@@ -95,6 +95,7 @@ def test_a_search_says_its_winner_and_is_compared_on_held_out_questions(folder: 
 def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, own_cache: Path, capsys: Capture) -> None:
     made = search(capsys, "{settings: 12}", "--json")
     winner = result(made)["winner"]
+    assert {trial["held_out"] for trial in result(made)["trials"]} == {None}
     report = load_report("latest")
     again = succeeded(capsys, "run", report.folder / "winner.yaml", "--json")
     (setting,) = again.json["settings"]

@@ -290,6 +290,8 @@ def test_results_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFileError) as caught:
         results_run(ExperimentResults("x", (QueryResult("", (), "same"),)), twins)
     assert str(caught.value) == "x: results[0] has no `id`, and its text is that of the queries '1', '2'."
+    with pytest.raises(RunFileError, match=r"the query '.ud800' has half of a surrogate pair"):
+        results_run(ExperimentResults("x", (QueryResult("\ud800", (), ""),)), None)
     assert faults_of(RunFileError, tmp_path / "none.json", labels=PASSAGES) == ["gpt: has no results."]
 
 
