@@ -10,7 +10,7 @@ _ENVIRONMENT = {
     "OPENBLAS_THREAD_TIMEOUT": "16",  # idle threads sleep at once: they spin for a tenth of a second otherwise
     "PYDANTIC_DISABLE_PLUGINS": "true",  # it would read the metadata of every package that is installed
 }
-"""What libraries are asked for before they are loaded, unless the user asks for something else."""
+"""Variables that libraries read when they are loaded; values that the user has set stay."""
 
 _NEW_OBJECTS = 300_000
 """How many are made before Python looks for cycles among them: at its default, 700, a tenth of a short run is that.

@@ -127,7 +127,7 @@ class Registry(Generic[T]):
             ) from error
 
     def _is_member(self, value: object) -> bool:
-        """Whether the value of an entry point is a member itself; a module registers its own members."""
+        """True if the value of an entry point is a member itself; a module registers its own members."""
         if self._base is None or isinstance(value, ModuleType):
             return not isinstance(value, ModuleType)
         return issubclass(value, self._base) if isinstance(value, type) else isinstance(value, self._base)

@@ -183,7 +183,7 @@ class _Conclusion:
         return [name for verdict in verdicts for name in names if self.shown[name].verdict == verdict]
 
     def found_elsewhere(self, parts: Sequence[ComparisonPart]) -> list[ComparisonPart]:
-        """Of the settings that are shown to be better than any other, the comparisons of the one with most of them."""
+        """The comparisons in which one setting is shown to be better: those of the setting with most of them."""
         found: dict[str, list[ComparisonPart]] = {name: [] for name in self.ranked(list(self.means))}
         for part in parts:
             if part.verdict in WORSE:

@@ -86,6 +86,12 @@ class Chunks:
     def text(self, position: int) -> str:
         return self.library.text(int(self.document[position]))[self.start[position] : self.end[position]]
 
+    def row(self, position: int) -> dict[str, Any]:
+        """The id of the chunk, its document, title and characters, and its text, as JSON values."""
+        document, span = int(self.document[position]), self.span(position)
+        about = {"chunk": self.id(position), "doc": self.library.ids[document], "title": self.library.titles[document]}
+        return {**about, "start": span.start, "end": span.end, "text": self.text(position)}
+
     def pages(self, position: int) -> tuple[int, int] | None:
         """The first and the last page of the chunk, counted from 1; None for a document without pages.
 

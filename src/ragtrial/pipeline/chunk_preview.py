@@ -69,17 +69,8 @@ class CutSetting:
         chunks = self.texts.chunks
         positions = self.positions[:most].tolist()
         for position, indexed in zip(positions, self.texts.indexed_texts(positions), strict=True):
-            yield {
-                "setting": self.setting.name,
-                "chunk": chunks.id(position),
-                "doc": chunks.document_id(position),
-                "title": chunks.library.titles[int(chunks.document[position])],
-                "start": int(chunks.start[position]),
-                "end": int(chunks.end[position]),
-                "text": chunks.text(position),
-                "indexed": indexed,
-                "tokens": None if self.tokens is None else int(self.tokens[position]),
-            }
+            tokens = None if self.tokens is None else int(self.tokens[position])
+            yield {"setting": self.setting.name, **chunks.row(position), "indexed": indexed, "tokens": tokens}
 
 
 def cut_settings(

@@ -51,7 +51,7 @@ class DryRun:
     stages: tuple[PlannedStage, ...]
     workspace: str
     fingerprint: str
-    """Of everything that changes a ranking; equal before and after the run, and on other machines."""
+    """The fingerprint of everything that changes a ranking; equal before and after the run, and on other machines."""
 
     @property
     def to_do(self) -> list[PlannedStage]:

@@ -21,15 +21,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.engines import Index
 from ragtrial.errors import ModelNotFoundError, RunError
-from ragtrial.pipeline.corpus_stages import (
-    BYTES_PER_TOKEN,
-    ChunkStage,
-    ContextStage,
-    IndexStage,
-    embedder_inputs,
-    embedder_names,
-    open_indexes,
-)
+from ragtrial.pipeline import corpus_stages
 from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import RANKINGS_FORMAT, Depth, Ranked, retrieve, skipped_in, stages_kept
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage, component_inputs, dotted_options
@@ -45,9 +37,9 @@ class SettingStages:
 
     setting: Setting
     documents: Stage[Library]
-    chunks: ChunkStage | None = None
-    texts: ContextStage | None = None
-    index: IndexStage | None = None
+    chunks: corpus_stages.ChunkStage | None = None
+    texts: corpus_stages.ContextStage | None = None
+    index: corpus_stages.IndexStage | None = None
     parts: tuple[SettingStages, ...] = ()
 
     def tree(self) -> Iterator[SettingStages]:
@@ -182,7 +174,7 @@ def open_setting(
     tree = list(stages.tree()) if with_parts else [stages]
     opened: dict[SettingStages, OpenSetting] = {}
     stages_of_indexes = dict.fromkeys(one.index for one in tree if one.index is not None)
-    with open_indexes(runner, resources.workspace, stages_of_indexes) as indexes:
+    with corpus_stages.open_indexes(runner, resources.workspace, stages_of_indexes) as indexes:
         for one in tree:  # parts come before the whole
             index = indexes[one.index] if one.index is not None else None
             context = SettingContext(resources, one, runner, index, is_fresh=is_fresh)
@@ -236,7 +228,7 @@ class RankingStage(Stage[Ranked]):
             inputs |= dotted_options("context", self.setting.context.hashed_options())
         if self._has_embedder:
             embedder = self.resources.embedder(self.setting.embedder)
-            inputs |= embedder_inputs(embedder) | {"embedder.query_prefix": embedder.query_prefix}
+            inputs |= corpus_stages.embedder_inputs(embedder) | {"embedder.query_prefix": embedder.query_prefix}
         return inputs if self.width is None else inputs | {"search width": self.width}
 
     def tree(self) -> Iterator[RankingStage]:
@@ -253,7 +245,7 @@ class RankingStage(Stage[Ranked]):
         return fingerprint([own, corpus, [part.query_free_fingerprint for part in self.parts]])
 
     def unhashed_inputs(self) -> Inputs:
-        named = embedder_names(self.setting) if self._has_embedder else {}
+        named = corpus_stages.embedder_names(self.setting) if self._has_embedder else {}
         return {"retriever.top_k": self.depth.units, "hits looked at": self.depth.candidates, **named}
 
     def key_for_dependents(self) -> str:
@@ -328,7 +320,7 @@ class RankingStage(Stage[Ranked]):
     def expected_cost(self, kept: KeptArtefacts, count: int) -> float | None:
         """The estimated price that endpoints charge for ``count`` of its questions; None without a known price."""
         chunks = next((part.chunks.amount(kept).count for part in self.stages.tree() if part.chunks), 0)
-        size = float(kept.library.sizes.sum()) / BYTES_PER_TOKEN / max(1, chunks)
+        size = float(kept.library.sizes.sum()) / corpus_stages.BYTES_PER_TOKEN / max(1, chunks)
         own = self.setting.retriever.expected_cost(self.questions, Texts(chunks, size))
         parts = [part for part in (self.query_cost(), own) if part is not None]
         return sum(parts) * count / max(1, len(self.questions)) if parts else None

@@ -292,11 +292,8 @@ def text_rows(scored: Sequence[ScoredSetting], queries: Sequence[Query] = ()) ->
         for unit, name in zip(units, chunks.ids(units), strict=True):
             if name not in seen:
                 seen.add(name)
-                document, pages = int(chunks.document[unit]), chunks.pages(unit)
-                doc, title = chunks.library.ids[document], chunks.library.titles[document]
-                start, end = int(chunks.start[unit]), int(chunks.end[unit])
-                places.setdefault(doc, []).append((start, end))
-                row = {"chunk": name, "doc": doc, "title": title, "start": start, "end": end, "text": chunks.text(unit)}
+                row, pages = chunks.row(unit), chunks.pages(unit)
+                places.setdefault(row["doc"], []).append((row["start"], row["end"]))
                 yield row | ({"pages": list(pages)} if pages else {})
     library = scored[0].found.chunks.library if scored else None
     for label in (label for query in queries for label in query.relevant_docs if label.relevance > 0):

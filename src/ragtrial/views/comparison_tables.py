@@ -121,7 +121,7 @@ def verdict_table(
 
 _IMPORTANCE = {"detectable": 1, "questions needed": 1, "n": 2, "won": 3, "tied": 3, "lost": 3, "p": 4, "baseline": 5,
                "mean": 5}  # fmt: skip
-"""Of the columns of verdicts that a narrow terminal leaves out."""
+"""The importance of columns of verdicts: a narrow terminal leaves out the lowest first."""
 
 _MARKS: dict[str, str] = {"better": "+", "worse": "-", "no worse": "=", "identical": "="}
 

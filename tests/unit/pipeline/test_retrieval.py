@@ -157,7 +157,7 @@ def test_rankings_are_read_as_they_were_saved(search: tuple[list[int], dict[str,
     with tempfile.TemporaryDirectory() as folder:
         found.save(Path(folder), chunks)
         read = Ranked.load(Path(folder), library(), chunks)
-    for name in ("units", "places", "seen"):
+    for name in ("units", "ranks", "hit_counts"):
         np.testing.assert_array_equal(getattr(read, name), getattr(found, name))
     np.testing.assert_array_equal(read.candidates.rankings.codes, found.candidates.rankings.codes)
     np.testing.assert_array_equal(read.rankings.scores, found.rankings.scores)

@@ -19,17 +19,7 @@ from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
 from ragtrial.cache.vectors import Keys, VectorCache, are_of_one_model, text_keys
 from ragtrial.components import batching
 from ragtrial.components.batching import Batch, Meter, Spent, TextList, TextSource, naming_the_text
-from ragtrial.components.embedders.base import (
-    SIDES,
-    Embedder,
-    Encode,
-    Workers,
-    checked,
-    model_vectors,
-    too_many,
-    truncated,
-    without_side,
-)
+from ragtrial.components.embedders import base
 from ragtrial.components.endpoints.client import Refusals
 from ragtrial.engines.batching import as_they_come
 from ragtrial.errors import EmbedderError, InputError, WorkspaceError, counted
@@ -74,24 +64,24 @@ class Embedded:
             return Spent.of(cache, self.keys)
 
 
-Start = Callable[[Embedder], Workers | None]
+Start = Callable[[base.Embedder], base.Workers | None]
 """Starts the workers that embed texts of documents; None if this process embeds them."""
 
 
 class _Model:
     """The model of an embedder, loaded when it is first needed, and the workers that have their own copies of it."""
 
-    def __init__(self, embedder: Embedder, start: Start) -> None:
+    def __init__(self, embedder: base.Embedder, start: Start) -> None:
         self._embedder = embedder
         self.workers = start(embedder) if embedder.is_local else None
         if self.workers is not None:
             weakref.finalize(self, self.workers.release)
-        self.encode: Encode | None = None
+        self.encode: base.Encode | None = None
         self.lock = Lock()
         self.is_known = False
         """If true, the model is known to be the one of the cached vectors."""
 
-    def loaded(self) -> Encode:
+    def loaded(self) -> base.Encode:
         with self.lock:
             if self.encode is None:
                 self.encode = self._embedder.load()
@@ -136,20 +126,20 @@ class CachedEmbedder:
     """
 
     def __init__(
-        self, embedder: Embedder, folder: Path, digest: Digest = file_digest, start: Start = lambda _: None
+        self, embedder: base.Embedder, folder: Path, digest: Digest = file_digest, start: Start = lambda _: None
     ) -> None:
         self.embedder = embedder
         self.parts = embedder.hashed_parts(digest) | embedder.versions()
         self.fingerprint = fingerprint(self.parts)
         self.tokenizer = embedder.tokenizer()
-        sides = SIDES if embedder.distinguishes_sides else ("", "")
+        sides = base.SIDES if embedder.distinguishes_sides else ("", "")
         self.query_prefix, self.document_prefix = map(add, sides, embedder.prefixes())
         self.path = folder / f"{self.fingerprint}.sqlite"
         self._filling = Lock()
         self._model = _Model(embedder, start)
         self._dimension: int | None = None
 
-    def cut(self, embedder: Embedder) -> CachedEmbedder:
+    def cut(self, embedder: base.Embedder) -> CachedEmbedder:
         """A copy for ``embedder``, which differs only in ``used_dimensions``, with the same model and cache."""
         other = copy(self)
         other.embedder = embedder
@@ -162,7 +152,7 @@ class CachedEmbedder:
             self.tokenizer.check()
         wanted = self.embedder.used_dimensions
         if wanted is not None and (known := self._whole_dimension()) is not None and wanted > known:
-            raise InputError(too_many(wanted, known, self.embedder.cut_option))
+            raise InputError(base.too_many(wanted, known, self.embedder.cut_option))
 
     def embed_now(self, texts: Sequence[str]) -> Floats:
         """The vectors of ``texts`` from the model itself, float32 (texts, dimension). Raises EmbedderError."""
@@ -172,17 +162,17 @@ class CachedEmbedder:
         encode = self._model.loaded()
         at_once = self.embedder.calls_at_once > 1
         with nullcontext() if at_once else self._model.lock:  # a model in memory works on one batch at a time
-            return self._of_one_dimension(model_vectors(self.embedder, encode, texts), texts)
+            return self._of_one_dimension(base.model_vectors(self.embedder, encode, texts), texts)
 
     def _of_one_dimension(self, vectors: Floats, texts: Sequence[str]) -> Floats:
         """``vectors``, if they have the dimension of all vectors before them. Raises EmbedderError."""
-        checked(vectors, texts, self._dimension, f"the embedder ({self.embedder.kind})")
+        base.checked(vectors, texts, self._dimension, f"the embedder ({self.embedder.kind})")
         self._dimension = vectors.shape[1]
         return vectors
 
     def _cut(self, vectors: Floats) -> Floats:
         dimensions = self.embedder.used_dimensions
-        return vectors if dimensions is None else truncated(vectors, dimensions, normalize=self.embedder.normalize)
+        return vectors if dimensions is None else base.truncated(vectors, dimensions, normalize=self.embedder.normalize)
 
     @property
     def is_loaded(self) -> bool:
@@ -242,7 +232,7 @@ class CachedEmbedder:
         tokens = None if now is None else now - (billed or 0)
         return Embedded(self.path, keys, self._dimension or 0, amount, seconds, tokens)
 
-    def _by_workers(self, missing: _MissingTexts, workers: Workers) -> Iterator[int]:
+    def _by_workers(self, missing: _MissingTexts, workers: base.Workers) -> Iterator[int]:
         """Embed shards of batches by ``workers``, side by side. Yields the number of texts of each finished shard."""
         size, most_length, prefix = self.embedder.batch_size, self.embedder.batch_length, missing.prefix
 
@@ -316,7 +306,7 @@ class CachedEmbedder:
 
     def lengths(self, source: TextSource, prefix: str) -> Counts:
         """Tokens of each text after ``prefix``, with special tokens; characters if there is no tokenizer."""
-        return batching.lengths_of(source, without_side(prefix), self.tokenizer)
+        return batching.lengths_of(source, base.without_side(prefix), self.tokenizer)
 
     def count_too_long(self, lengths: Counts) -> int | None:
         """How many texts of these ``lengths`` are longer than the model reads; None if unknown."""
