@@ -30,27 +30,21 @@ LABELS = {
         {
             "id": 1,
             "text": "When may I return an item?",
-            "relevant_docs": [
-                {"doc": "Return any item within thirty days.", "relevance": 3},
-                {"doc": "doc4", "relevance": 0},
-            ],
+            "relevant_docs": [{"doc": "Return any item within thirty days.", "relevance": 3},
+                              {"doc": "doc4", "relevance": 0}],
         },
         {"id": 2, "text": "Which batteries?", "relevant_docs": [{"doc": "Batteries are covered", "relevance": 1}]},
     ],
-}
+}  # fmt: skip
 FOUND = [
     {"query": "Which batteries?", "contexts": ["no", "Batteries\nare covered"], "prompt": "", "response": "All"},
     {"query": "When may I return an item?", "contexts": ["doc4"], "prompt": "", "response": "I don't know!"},
 ]
 RESULTS = [
-    {
-        "results": [{**one, "evaluations": {"order_aware": {"rr": 1.0}}} for one in FOUND],
-        "model": "gpt-4o",
-        "parameters": [{"method": "recursive", "chunk_size": 400}, {"embedding": "text-embedding-3-small"}],
-        "timestamp_end": "2024-06-18 10:00:00",
-        "evaluations": {},
-    }
-]
+    {"results": [{**one, "evaluations": {"order_aware": {"rr": 1.0}}} for one in FOUND], "model": "gpt-4o",
+     "parameters": [{"method": "recursive", "chunk_size": 400}, {"embedding": "text-embedding-3-small"}],
+     "timestamp_end": "2024-06-18 10:00:00", "evaluations": {}}
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

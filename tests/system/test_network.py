@@ -37,20 +37,11 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
 """
 """Names an address to the kernel, which sends nothing: a datagram socket connects without a packet."""
 
-COMMANDS = (
-    ("init", "."),
-    ("validate", "experiment.yaml"),
-    ("run", "experiment.yaml"),
-    ("show", "latest"),
-    ("show", "latest", "--query", "q1", "--setting", "dense", "--prompt"),
-    ("search", "experiment.yaml", "money back"),
-    ("list", "runs"),
-    ("list", "metrics"),
-    ("schema", "config"),
-    ("cache", "list", "experiment.yaml"),
-    ("cache", "verify", "experiment.yaml"),
-    ("cache", "prune", "experiment.yaml", "--unused"),
-)
+COMMANDS = (("init", "."), ("validate", "experiment.yaml"), ("run", "experiment.yaml"), ("show", "latest"),
+            ("show", "latest", "--query", "q1", "--setting", "dense", "--prompt"),
+            ("search", "experiment.yaml", "money back"), ("list", "runs"), ("list", "metrics"), ("schema", "config"),
+            ("cache", "list", "experiment.yaml"), ("cache", "verify", "experiment.yaml"),
+            ("cache", "prune", "experiment.yaml", "--unused"))  # fmt: skip
 ALL = f"""
 import gc
 from ragtrial.cli.outcome import leave, run

@@ -25,16 +25,12 @@ ITEMS = [
     Item(
         f"{name}:{number}",
         part,
-        {
-            "source": f"/srv/kitchen/{name}",
-            "about": "soup" if "soup" in name else "other",
-            "from": text.index(part),
-            "to": text.index(part) + len(part),
-        },
+        {"source": f"/srv/kitchen/{name}", "about": "soup" if "soup" in name else "other", "from": text.index(part),
+         "to": text.index(part) + len(part)},
     )
     for name, text in DOCUMENTS.items()
     for number, part in enumerate(text.split("\n\n"))
-]
+]  # fmt: skip
 """As loaders of other libraries leave them: ids of their own, the document's path in the metadata."""
 
 QUESTIONS = [Question(query["text"]) for query in QUERIES]
@@ -92,7 +88,6 @@ def rows(candidates: Candidates) -> list[list[tuple[str, int, int]]]:
     ]
 
 
-@pytest.mark.slow
 def test_folders_and_servers_give_the_nearest_items(tmp_path: Path, database: Path, server: Mapping[str, Any]) -> None:
     of_folder = reported(experiment(tmp_path / "folder", {"path": str(database)}))
     of_server = reported(experiment(tmp_path / "server", server))
@@ -111,38 +106,19 @@ def test_the_report_says_what_was_searched_and_that_it_was_checked(tmp_path: Pat
     (setting,) = reported(experiment(tmp_path, server)).settings
     identity = str(setting.facts["collection_id"])
     assert len(identity) == 36
-    assert setting.facts == {
-        "collection": "docs",
-        "collection_id": identity,
-        "items": 11,
-        "dimension": 32,
-        "space": "cosine",
-        "keeps_graph": False,
-        "checked": "ok (cosine 1.0000)",
-        "vectors_agree": True,
-        "items_located": 8,
-        "items_as_whole_documents": 0,
-        "items_at_the_same_place": 0,
-        "normalised": False,
-    }
+    assert setting.facts == {"collection": "docs", "collection_id": identity, "items": 11, "dimension": 32,
+                             "space": "cosine", "keeps_graph": False, "checked": "ok (cosine 1.0000)",
+                             "vectors_agree": True, "items_located": 8, "items_as_whole_documents": 0,
+                             "items_at_the_same_place": 0, "normalised": False}  # fmt: skip
     assert (setting.index, setting.health) == ({}, None)
     assert setting.audit is not None
     audit = setting.audit.model_dump(exclude={"lost"})
-    assert audit == {
-        "overlap": 1.0,
-        "lowest_overlap": 1.0,
-        "queries": 4,
-        "queries_that_differ": 0,
-        "repeats": None,
-        "short_queries": 0,
-        "used": True,
-        "use": USES_GRAPH,
-    }
+    assert audit == {"overlap": 1.0, "lowest_overlap": 1.0, "queries": 4, "queries_that_differ": 0, "repeats": None,
+                     "short_queries": 0, "used": True, "use": USES_GRAPH}  # fmt: skip
     assert "chunker" not in setting.parameters
     assert "store" not in setting.parameters
 
 
-@pytest.mark.slow
 def test_a_graph_that_is_made_anew_each_time_is_told(tmp_path: Path) -> None:
     vectors = iter(np.random.default_rng(0).normal(size=(1_000, 32)))
     items = [Item(f"{number}", None, {"source": "oven.txt"}) for number in range(1_000)]
@@ -161,7 +137,6 @@ def test_a_graph_that_is_made_anew_each_time_is_told(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_copies_of_folders_are_gone_when_the_process_ends(tmp_path: Path, database: Path) -> None:
     made, copies = experiment(tmp_path / "experiment", {"path": str(database)}), tmp_path / "copies"
     copies.mkdir()
@@ -174,7 +149,6 @@ def test_copies_of_folders_are_gone_when_the_process_ends(tmp_path: Path, databa
     assert list(copies.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_the_same_command_searches_again_only_when_the_collection_has_changed(tmp_path: Path, database: Path) -> None:
     folder = shutil.copytree(database, tmp_path / "db")
     with chroma_server(folder) as port:
@@ -192,12 +166,8 @@ def test_the_same_command_searches_again_only_when_the_collection_has_changed(tm
 
 
 def test_a_query_has_conditions_besides_those_of_the_config(tmp_path: Path, server: Mapping[str, Any]) -> None:
-    queries = [
-        QUERIES[0],
-        {**QUERIES[1], "where_document": {"$contains": "Blend"}},
-        {**QUERIES[2], "where": {"from": {"$gt": 0}}},
-        {**QUERIES[3], "where": {"from": 1}},
-    ]
+    queries = [QUERIES[0], {**QUERIES[1], "where_document": {"$contains": "Blend"}},
+               {**QUERIES[2], "where": {"from": {"$gt": 0}}}, {**QUERIES[3], "where": {"from": 1}}]  # fmt: skip
     made = experiment(tmp_path, server, where={"about": "soup"}, queries=queries)
     report = reported(made)
     assert [sorted(row) for row in ranked(report)] == [

@@ -23,10 +23,8 @@ def place(tmp_path: Path) -> Workplace:
         ("np.array(['c', 'a'])", ["c", "a"]),
         ("[('c', 2.5), ['a', np.float32(1)]]", ["c", "a"]),
         ("[{'doc': 'a', 'id': 'chunk-7'}, {'id': 'c'}]", ["a", "c"]),
-        (
-            "[{'doc': 'a', 'start': 0, 'end': 30}, {'doc': 'a', 'start': 31, 'end': np.int64(57)}]",
-            ["a[0:30]", "a[31:57]"],
-        ),
+        ("[{'doc': 'a', 'start': 0, 'end': 30}, {'doc': 'a', 'start': 31, 'end': np.int64(57)}]",
+         ["a[0:30]", "a[31:57]"]),
         ("[{'doc': 'a', 'text': 'Soup keeps for three days.'}]", ["a[31:57]"]),
         ("[{'doc': 'a', 'text': '  Soup keeps for three days.\\r\\n'}]", ["a[31:57]"]),
         ("[{'doc': 'a', 'text': 'Soup keeps for two days.'}]", ["a"]),
@@ -36,7 +34,7 @@ def place(tmp_path: Path) -> Workplace:
         ("[{'doc': 'd/e.md', 'text': ''}]", ["d/e.md"]),
         ("[]", []),
     ],
-)
+)  # fmt: skip
 def test_hits_of_every_shape_are_placed(place: Workplace, hits: str, expected: list[str]) -> None:
     assert place.found(f"import numpy as np; return [{hits} for _ in queries]") == [expected]
 
@@ -210,13 +208,10 @@ NONE = "my_search:search: the module my_search has no function 'search'."
             "my_search:search cannot be a retriever called with the options {'alpha': 1}: it is search(queries, top_k)"
             f"; {MEANT}",
         ),
-        (
-            "class C:\n    def retrieve(self, q): pass\nsearch = C()",
-            {"alpha": 1},
-            "my_search:search is an object and takes no `options`; name what makes it.",
-        ),
+        ("class C:\n    def retrieve(self, q): pass\nsearch = C()", {"alpha": 1},
+         "my_search:search is an object and takes no `options`; name what makes it."),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_retriever_is_refused(place: Workplace, code: str, options: dict[str, object], fault: str) -> None:
     place.write(code)
     with pytest.raises(ModelNotFoundError) as error:

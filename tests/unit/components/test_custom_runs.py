@@ -50,7 +50,6 @@ def test_a_skipped_query_is_in_no_mean_and_the_same_command_asks_for_it_alone(tm
     assert again.setting("mine").scores["recall@3"].n == 3
 
 
-@pytest.mark.slow
 def test_a_skipped_query_is_in_no_mean_of_sizes_either(tmp_path: Path, minilm_folder: Path) -> None:
     """Its hits are not none of 0 tokens: they are not known."""
     made = experiment(tmp_path, on_error="skip")
@@ -68,7 +67,6 @@ def test_a_skipped_query_is_in_no_mean_of_sizes_either(tmp_path: Path, minilm_fo
     assert fitting[0][1] == 0, "what was not answered is not a ranking that ends too early"
 
 
-@pytest.mark.slow
 def test_a_plan_says_that_skipped_questions_will_be_asked_again(tmp_path: Path) -> None:
     """Of the setting, and of one that is made of it; not of one that has nothing to do with it."""
     made = experiment(tmp_path, on_error="skip")

@@ -82,14 +82,8 @@ def test_batches_keep_to_the_number_of_texts_and_of_tokens(tmp_path: Path, minil
         assert sorted(len(asked.texts) for asked in double.asked) == [1, 2], "a batch is filled to its limit"
 
 
-PASSING: list[Fault] = [
-    endpoint_double.soon(429),
-    endpoint_double.soon(500),
-    endpoint_double.cut,
-    endpoint_double.hang_up,
-    endpoint_double.drip,
-    endpoint_double.silent,
-]
+PASSING: list[Fault] = [endpoint_double.soon(429), endpoint_double.soon(500), endpoint_double.cut,
+                        endpoint_double.hang_up, endpoint_double.drip, endpoint_double.silent]  # fmt: skip
 
 
 def test_whatever_goes_wrong_on_the_way_nothing_is_lost_and_nothing_answered_is_asked_again(tmp_path: Path) -> None:

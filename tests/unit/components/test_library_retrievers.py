@@ -175,7 +175,6 @@ def place(tmp_path: Path) -> Workplace:
 RYE, FRIDGE = "How long does rye bread keep?", "soup in the fridge"
 
 
-@pytest.mark.slow
 def test_stores_and_retrievers_of_langchain_are_asked_and_placed(place: Workplace) -> None:
     found = place.search(RYE, FRIDGE, depth=2, name="lang:vectors", document="source", options={"size": 30})
     assert show(found) == [["rye.md[28:58]", "rye.md[0:27]"], ["soup.md[16:56]", "oven.md"]]
@@ -213,14 +212,12 @@ def test_of_a_text_that_stands_in_several_places_the_one_is_meant_that_the_libra
     assert show(place.search("x")) == [["c[25:36]", "c[0:11]"]]
 
 
-@pytest.mark.slow
 def test_an_index_of_llama_index_finds_places_in_the_documents_it_was_made_of(place: Workplace) -> None:
     found = place.search(RYE, FRIDGE, name="llama:vectors")
     assert show(found) == [["rye.md[28:58]", "rye.md[0:27]"], ["soup.md[16:56]", "oven.md"]]
     assert all(score is not None for row in scores(found) for score in row)
 
 
-@pytest.mark.slow
 def test_a_retriever_of_llama_index_keeps_its_own_number_and_serves_every_depth(place: Workplace) -> None:
     assert show(place.search(RYE, depth=1, name="llama:vectors", options={"k": 1})) == [["rye.md[28:58]"]]
     place.write("raise RuntimeError", "llama_unused")
@@ -254,11 +251,8 @@ def test_parts_of_haystack_are_asked_for_top_k_or_a_text(place: Workplace) -> No
 @pytest.mark.parametrize(
     ("name", "options", "fault"),
     [
-        (
-            "hay:pipeline",
-            {"wanted": False},
-            "hay:pipeline: nearest needs 'query_embedding', and only `query` or `text` can be given.",
-        ),
+        ("hay:pipeline", {"wanted": False},
+         "hay:pipeline: nearest needs 'query_embedding', and only `query` or `text` can be given."),
         (
             "hay:dense",
             {},
@@ -272,7 +266,7 @@ def test_parts_of_haystack_are_asked_for_top_k_or_a_text(place: Workplace) -> No
             "list of documents.",
         ),
     ],
-)
+)  # fmt: skip
 def test_what_takes_no_text_says_so(place: Workplace, name: str, options: dict[str, bool], fault: str) -> None:
     with pytest.raises(RunError) as error:
         place.search("x", name=name, options=options)

@@ -21,16 +21,10 @@ from tiny_models import MOST_TOKENS, edit_json, write_tiny_cross_encoder
 
 QUESTIONS = ["How long do I bake rye bread?", "Which soup is blended?"]
 LONG = "flour " * 80
-DOCUMENTS = {
-    "a.txt": "Bake the rye bread for an hour.",
-    "b.txt": "Blend the soup until it is smooth.",
-    "c.txt": "Never put bread into the fridge.",
-    "d.txt": "Bake the rye bread for an hour.",
-    "e.txt": LONG.strip(),
-    "0.txt": "",
-    "twice.txt": "Cook it slowly. Cook it slowly.",
-    "z.txt": "Cook it slowly.",
-}
+DOCUMENTS = {"a.txt": "Bake the rye bread for an hour.", "b.txt": "Blend the soup until it is smooth.",
+             "c.txt": "Never put bread into the fridge.", "d.txt": "Bake the rye bread for an hour.",
+             "e.txt": LONG.strip(), "0.txt": "", "twice.txt": "Cook it slowly. Cook it slowly.",
+             "z.txt": "Cook it slowly."}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -102,12 +96,8 @@ def test_truncated_pairs_are_counted_as_the_models_own_tokenizer_counts_them(ben
     lengths = [len(tokenizer(question, units.text(code))["input_ids"]) for question in questions for code in every]
     truncated = sum(length > MOST_TOKENS for length in lengths)
     assert 0 < truncated < len(lengths)
-    assert found.facts == {
-        "pairs": len(lengths),
-        "pairs_truncated": truncated,
-        "pairs_without_text": 0,
-        "max_length": MOST_TOKENS,
-    }
+    assert found.facts == {"pairs": len(lengths), "pairs_truncated": truncated, "pairs_without_text": 0,
+                           "max_length": MOST_TOKENS}  # fmt: skip
     (warning,) = bench.refiner().warnings("reranked", found.facts)
     assert warning.message == (
         f"reranked: {truncated} of 24 pairs of a question and a text are longer than the 64 tokens that the reranker "

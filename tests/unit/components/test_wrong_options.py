@@ -20,18 +20,14 @@ NOT_USED = "{} is not used by default, `returns: document`; add returns: {}."
 WRONG: dict[str, list[tuple[dict[str, object], str]]] = {
     "recursive": [
         ({"size": 40, "overlap": 40}, "overlap is 40; it must be below size (40)."),
-        (
-            {"unit": "characters", "tokenizer": "words"},
-            "unit is characters, but tokenizer is words; set unit: tokens, or leave one of the two out.",
-        ),
+        ({"unit": "characters", "tokenizer": "words"},
+         "unit is characters, but tokenizer is words; set unit: tokens, or leave one of the two out."),
         ({"tokenizer": " "}, "tokenizer: a path must not be empty."),
         ({"separators": ["\n\n", "\n"]}, SEPARATORS.format(r'["\n\n", "\n"]', r'["\n\n", "\n", ""]')),
         ({"separators": []}, SEPARATORS.format("[]", r'["\n\n", "\n", ". ", " ", ""]')),
         ({"separators": ["。", " ", "。"]}, SEPARATORS.format('["。", " ", "。"]', '["。", " ", ""]')),
-        (
-            {"preset": "langchain", "measure": "indexed"},
-            "preset langchain counts no title; leave out measure: indexed.",
-        ),
+        ({"preset": "langchain", "measure": "indexed"},
+         "preset langchain counts no title; leave out measure: indexed."),
     ],
     "semantic": [
         ({"amount": 101.0}, "amount is 101; as a percentile (percentile) it must be at most 100."),
@@ -41,10 +37,8 @@ WRONG: dict[str, list[tuple[dict[str, object], str]]] = {
     ],
     "bm25": [
         ({"stemmer": "englsh"}, "stemmer: there is no such stemmer. Did you mean 'english'? Known: none, arabic,"),
-        (
-            {"stop_words": "germn"},
-            "stop_words: there is no list of stop words of that name. Did you mean 'german'? Known: none, english,",
-        ),
+        ({"stop_words": "germn"},
+         "stop_words: there is no list of stop words of that name. Did you mean 'german'? Known: none, english,"),
         ({"stop_words": ["a", 3]}, "stop_words: 3 is not one word; list words one by one, as texts in quotes."),
         ({"k1": -1}, "k1 is -1; it must be at least 0.0 (default 1.2)."),
         ({"delta": 1}, "the method 'lucene' has no delta; it belongs to bm25l and bm25+. Leave it out."),
@@ -55,28 +49,18 @@ WRONG: dict[str, list[tuple[dict[str, object], str]]] = {
         ({"inputs": ["a", "b", "a"]}, "inputs: names a, b, a; it must name at least two retrievers, each once."),
         ({"weights": [1]}, "`weights` has 1 values; it must have one for each of `inputs`."),
         ({"weights": [0, 1e-50]}, "weights: all weights are below 1e-06; at least one must reach that."),
-        (
-            {"method": "weighted", "rank_constant": 60},
-            "`rank_constant` is used by method: rrf alone, not by weighted; leave it out.",
-        ),
-        (
-            {"normalisation": "z_score"},
-            "`normalisation` is not used by method: rrf; leave it out, or set method: weighted.",
-        ),
+        ({"method": "weighted", "rank_constant": 60},
+         "`rank_constant` is used by method: rrf alone, not by weighted; leave it out."),
+        ({"normalisation": "z_score"},
+         "`normalisation` is not used by method: rrf; leave it out, or set method: weighted."),
     ],
     "expand": [
-        (
-            {"templates": ["On {query}", "A passage"]},
-            "templates[1]: has no {query}, the place of the question's text; write it, like 'A passage about {query}'.",
-        ),
-        (
-            {"phrasings": False, "templates": ["{query}"]},
-            "asks nothing but the query itself; give `templates` that say more than {query}, or leave phrasings: true.",
-        ),
-        (
-            {"endpoint": {"model": "m"}, "prompt": "rewrite"},
-            "prompt is 'rewrite'; it must be one of: rewrites, answer; or a text with {query} in it.",
-        ),
+        ({"templates": ["On {query}", "A passage"]},
+         "templates[1]: has no {query}, the place of the question's text; write it, like 'A passage about {query}'."),
+        ({"phrasings": False, "templates": ["{query}"]},
+         "asks nothing but the query itself; give `templates` that say more than {query}, or leave phrasings: true."),
+        ({"endpoint": {"model": "m"}, "prompt": "rewrite"},
+         "prompt is 'rewrite'; it must be one of: rewrites, answer; or a text with {query} in it."),
         ({"prompt": "answer"}, "has prompt, but no endpoint to use it; add one: `endpoint: {model: ...}`."),
     ],
     "parent": [
@@ -95,7 +79,7 @@ WRONG: dict[str, list[tuple[dict[str, object], str]]] = {
         )
         for name, value in (("model", "a/b"), ("device", "cpu"), ("precision", "bfloat16"), ("max_length", 9))
     ],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "options", "fault"), [(kind, *row) for kind, rows in WRONG.items() for row in rows])

@@ -136,25 +136,19 @@ def test_functions_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sweep", "at", "message"),
     [
-        (
-            {"matrix": MATRIX, "max_settings": 4},
-            '"sweep"',
-            "the sweep comes to 5 settings; max_settings is 4. Take values out, or raise max_settings.",
-        ),
+        ({"matrix": MATRIX, "max_settings": 4}, '"sweep"',
+         "the sweep comes to 5 settings; max_settings is 4. Take values out, or raise max_settings."),
         (
             {"matrix": {"retrievers.words.top_k": [3, 4], "chunker.size": [60]}},
             '"retrievers.words.top_k"',
             "sweep.matrix.retrievers.words.top_k: retrievers.words.top_k reaches no setting: none is changed by it, "
             "or each has its own.",
         ),
-        (
-            {"matrix": {"chunker.kind": ["recursive", "sentence"], "chunker.unit": ["tokens"]}},
-            '"tokens"',
-            "chunker.unit is tokens, but the custom embedder has no tokenizer to count them;",
-        ),
+        ({"matrix": {"chunker.kind": ["recursive", "sentence"], "chunker.unit": ["tokens"]}}, '"tokens"',
+         "chunker.unit is tokens, but the custom embedder has no tokenizer to count them;"),
     ],
     ids=["too many", "reaches nothing", "another kind"],
-)
+)  # fmt: skip
 def test_a_sweep_that_is_wrong_is_refused_with_its_place(
     tmp_path: Path, capsys: Capture, sweep: dict[str, Any], at: str, message: str
 ) -> None:
@@ -214,11 +208,8 @@ def test_an_override_gives_an_axis_other_values_but_no_value_that_it_sets(tmp_pa
             "retrievers.hybrid.inputs names 'wordz', which is not a retriever. Did you mean 'words'? Known: dense, "
             "words, own.",
         ),
-        (
-            {"far": {"kind": "parent", "inputs": "near"}, "near": {"kind": "mmr", "inputs": "far"}},
-            '"inputs"',
-            "retrievers.far.inputs leads back to itself: far -> near -> far; a refiner cannot refine itself.",
-        ),
+        ({"far": {"kind": "parent", "inputs": "near"}, "near": {"kind": "mmr", "inputs": "far"}}, '"inputs"',
+         "retrievers.far.inputs leads back to itself: far -> near -> far; a refiner cannot refine itself."),
         (
             {"dense": DENSE, "Dense": {"kind": "bm25", "top_k": 3}},
             '"Dense"',
@@ -226,19 +217,13 @@ def test_an_override_gives_an_axis_other_values_but_no_value_that_it_sets(tmp_pa
             "names must; rename one.",
         ),
         ({"me": {"kind": "mmr", "inputs": "me"}}, '"inputs"', "retrievers.me.inputs leads back to itself: me -> me; "),
-        (
-            {"dense": {**DENSE, "score": False}, "far": {"kind": "mmr", "inputs": "dense", "score": False}},
-            '"retrievers"',
-            "every retriever has `score: false`; at least one must be a setting of its own.",
-        ),
-        (
-            {"dense": {**DENSE, "score": False}, "own": DENSE},
-            '"score"',
-            "retrievers.dense.score is false and no refiner has 'dense' among its inputs: it would do nothing.",
-        ),
+        ({"dense": {**DENSE, "score": False}, "far": {"kind": "mmr", "inputs": "dense", "score": False}},
+         '"retrievers"', "every retriever has `score: false`; at least one must be a setting of its own."),
+        ({"dense": {**DENSE, "score": False}, "own": DENSE}, '"score"',
+         "retrievers.dense.score is false and no refiner has 'dense' among its inputs: it would do nothing."),
     ],
     ids=["unknown part", "circle", "names", "itself", "no setting", "unused part"],
-)
+)  # fmt: skip
 def test_parts_that_do_not_fit_are_refused(tmp_path: Path, entries: dict[str, Any], at: str, message: str) -> None:
     made = experiment(tmp_path, retrievers=entries)
     (first, *_) = fault_of(made)

@@ -53,13 +53,8 @@ matrix: {chunker.size: [128, 256], retrievers.dense.top_k: [10, 60]}
 include: [{chunker.size: 1024, retrievers.dense.top_k: 60}, {embedder.model: other}, {}]
 exclude: [{chunker.size: 128, retrievers.dense.top_k: 10}, {retrievers.dense.top_k: 60, chunker.size: 256}]
 """
-    assert made(sweep) == [
-        {SIZE: 128, TOP_K: 60},
-        {SIZE: 256, TOP_K: 10},
-        {SIZE: 1024, TOP_K: 60},
-        {MODEL: "other"},
-        {},
-    ]
+    assert made(sweep) == [{SIZE: 128, TOP_K: 60}, {SIZE: 256, TOP_K: 10}, {SIZE: 1024, TOP_K: 60}, {MODEL: "other"},
+                           {}]  # fmt: skip
 
 
 def test_values_are_laid_over_the_config_with_variables_unresolved() -> None:
@@ -113,48 +108,28 @@ def place_of(content: Any, *path: str | int) -> str:
 
 
 KINDS = {
-    "sizes and units": (
-        "chunker: {kind: recursive, size: 300, overlap: 0, unit: characters}",
-        "chunker.kind: [markdown]",
-        "{kind: markdown, size: 300, overlap: 0, unit: characters}",
-        "",
-    ),
-    "a size without overlap": (
-        "chunker: {kind: sentence, size: 100, overlap: 10}",
-        "chunker.kind: [semantic]",
-        "{kind: semantic, size: 100}",
-        "chunker.kind: semantic has no overlap;",
-    ),
-    "no size at all": (
-        "chunker: {kind: recursive, size: 300, unit: characters}",
-        "chunker.kind: [document]",
-        "{kind: document}",
-        "chunker.kind: document has no size, unit;",
-    ),
+    "sizes and units": ("chunker: {kind: recursive, size: 300, overlap: 0, unit: characters}",
+                        "chunker.kind: [markdown]", "{kind: markdown, size: 300, overlap: 0, unit: characters}", ""),
+    "a size without overlap": ("chunker: {kind: sentence, size: 100, overlap: 10}", "chunker.kind: [semantic]",
+                               "{kind: semantic, size: 100}", "chunker.kind: semantic has no overlap;"),
+    "no size at all": ("chunker: {kind: recursive, size: 300, unit: characters}", "chunker.kind: [document]",
+                       "{kind: document}", "chunker.kind: document has no size, unit;"),
     "a function in place of a model": (
         "embedder: {kind: sentence-transformer, model: tiny, batch_size: 4}",
         '"embedder.kind, embedder.function": [[custom, "a:b"]]',
         "{kind: custom, function: 'a:b', batch_size: 4}",
         "embedder.kind: custom has no model;",
     ),
-    "a store": (
-        "store: {kind: chroma, space: ip, hnsw: {ef_search: 50}}",
-        "store.kind: [exact]",
-        "{kind: exact, space: ip}",
-        "store.kind: exact has no hnsw;",
-    ),
+    "a store": ("store: {kind: chroma, space: ip, hnsw: {ef_search: 50}}", "store.kind: [exact]",
+                "{kind: exact, space: ip}", "store.kind: exact has no hnsw;"),
     "a retriever's own chunker": (
         "retrievers: {dense: {kind: dense, chunker: {kind: recursive, size: 70, keep: end}}}",
         "retrievers.dense.chunker.kind: [sentence]",
         "{kind: sentence, size: 70}",
         "retrievers.dense.chunker.kind: sentence has no keep;",
     ),
-    "a section in a section": (
-        "store: {kind: milvus, index: {kind: hnsw, m: 9}}",
-        "store.index.kind: [flat]",
-        "{kind: flat}",
-        "store.index.kind: flat has no m;",
-    ),
+    "a section in a section": ("store: {kind: milvus, index: {kind: hnsw, m: 9}}", "store.index.kind: [flat]",
+                               "{kind: flat}", "store.index.kind: flat has no m;"),
 }  # fmt: skip
 
 

@@ -175,18 +175,15 @@ def test_rows_are_read_in_their_order_and_ids_stand_once(tmp_path: Path) -> None
         (b'["a"]', ":2", "must be a JSON object, in {}."),
         (b'{"_id": "a"}', ":2", "text must be a text; found keys: _id."),
         (b'{"text": "a"}', ":2", "_id must be a text; found keys: text."),
-        (
-            b'{"_id": true, "text": 1, "title": 2}',
-            ":2",
-            "_id and text and title must be a text; found keys: _id, text, title.",
-        ),
+        (b'{"_id": true, "text": 1, "title": 2}', ":2",
+         "_id and text and title must be a text; found keys: _id, text, title."),
         (b'{"_id": null, "text": "a"}', ":2", "_id must be a text; found keys: _id (null), text."),
         (b'{"_id": "\\ud800", "text": "a"}', ":2", "document id '\\ud800' has half of a surrogate pair."),
         (b"[" * 100_000, ":2", "has a number too long, or is nested too deeply, to be read."),
         (b'{"_id": 1' + b"0" * 5000 + b"}", ":2", "has a number too long, or is nested too deeply, to be read."),
         (b'{"_id": "caf\xe9"}', ":2", "byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."),
     ],
-)
+)  # fmt: skip
 def test_a_row_that_is_none_is_refused_with_its_line(tmp_path: Path, line: bytes, place: str, message: str) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_bytes(b'{"_id": "good", "text": "x"}\n' + line + b"\n")
@@ -197,13 +194,8 @@ def test_the_fingerprint_follows_bytes_and_names_and_not_the_place_of_the_folder
     files = {"a.txt": "A", "sub/b.txt": "B"}
     one = corpus_fingerprint(write_files(tmp_path / "one", files))
     assert corpus_fingerprint(write_files(tmp_path / "two", files | {"c.rst": "not read", ".d.txt": "hidden"})) == one
-    others = [
-        {"a.txt": "A", "sub/b.txt": "B "},
-        {"a.txt": "A", "sub/c.txt": "B"},
-        {"a.txt": "B", "sub/b.txt": "A"},
-        {"a.txt": "A"},
-        {"a.md": "A", "sub/b.txt": "B"},
-    ]
+    others = [{"a.txt": "A", "sub/b.txt": "B "}, {"a.txt": "A", "sub/c.txt": "B"}, {"a.txt": "B", "sub/b.txt": "A"},
+              {"a.txt": "A"}, {"a.md": "A", "sub/b.txt": "B"}]  # fmt: skip
     found = {corpus_fingerprint(write_files(tmp_path / f"other-{n}", other)) for n, other in enumerate(others)}
     assert len(found | {one}) == len(others) + 1
 
@@ -258,14 +250,9 @@ def test_front_matter_is_metadata_and_names_the_title(tmp_path: Path, front: str
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "---\nA rule above.\n\n---\nb\n",
-        "---\n\nNote: a rule above\n\n---\n",
-        "---\na: b: c\n---\n",
-        "+++\nno\n+++\n",
-        "---\na: 1\n",
-    ],
-)
+    ["---\nA rule above.\n\n---\nb\n", "---\n\nNote: a rule above\n\n---\n", "---\na: b: c\n---\n", "+++\nno\n+++\n",
+     "---\na: 1\n"],
+)  # fmt: skip
 def test_what_only_looks_like_front_matter_stays_in_the_text(tmp_path: Path, text: str) -> None:
     (document,) = read_documents(write_files(tmp_path, {"page.md": text}))
     assert (document.title, document.text) == ("", text)

@@ -53,12 +53,8 @@ def test_every_field_of_the_format_is_read(tmp_path: Path) -> None:
             Query(
                 id="q1",
                 text="How do I reset\nthe caf\u00e9 hub?",
-                relevant_docs=(
-                    Judgment("hub/reset.md", 3, "Hold  the button"),
-                    Judgment("hub/lights.md", 1),
-                    Judgment("31715818", -1),
-                    Judgment("a", 1, "x", (Span(0, 12),), "0123456789abcdef"),
-                ),
+                relevant_docs=(Judgment("hub/reset.md", 3, "Hold  the button"), Judgment("hub/lights.md", 1),
+                               Judgment("31715818", -1), Judgment("a", 1, "x", (Span(0, 12),), "0123456789abcdef")),
                 tags=("hub", "how-to"),
                 ordered=True,
                 cluster="chat-1",
@@ -73,7 +69,7 @@ def test_every_field_of_the_format_is_read(tmp_path: Path) -> None:
             ),
         ),
         prompt='Answer {query} from {contexts}; {"json": true}',
-    )
+    )  # fmt: skip
 
 
 def test_the_older_format_is_read_with_ids_as_numbers_and_passages_as_docs(tmp_path: Path) -> None:
@@ -159,12 +155,10 @@ def test_what_is_no_labels_file_names_the_command_that_makes_one(tmp_path: Path,
         ("{}", ":1:1: queries is missing; it is required."),
         ('{"queries": []}', ":1:13: there is no query; an experiment needs at least one."),
         ('{"queries": {"id": 1}}', ":1:13: queries is a mapping; it must be a list."),
-        (
-            '{"querys": [],\n "queries": [{"id": 1, "text": "x", "relevant_docs": []}]}',
-            ":1:12: unknown key 'querys'. Did you mean 'queries'? Allowed here: prompt, queries.",
-        ),
+        ('{"querys": [],\n "queries": [{"id": 1, "text": "x", "relevant_docs": []}]}',
+         ":1:12: unknown key 'querys'. Did you mean 'queries'? Allowed here: prompt, queries."),
     ],
-)
+)  # fmt: skip
 def test_a_file_without_labels_is_refused_with_its_place(tmp_path: Path, content: str | bytes, fault: str) -> None:
     assert faults_of(tmp_path, content) == [fault]
 

@@ -88,17 +88,11 @@ def test_what_can_be_unfolded_and_what_parts_words_is_kept(page: str) -> None:
 
 @pytest.mark.parametrize(
     ("page", "title"),
-    [
-        ("<title>A</title><h1>B</h1>", "A"),
-        ("<title> </title><h1>B</h1>", "B"),
-        ("<h1 hidden>x</h1><h1></h1><h1>B <em>c</em></h1><h1>D</h1>", "B c"),
-        ("<h2>B</h2>", ""),
-        ("<h1>Preis&shy;liste</h1>", "Preisliste"),
-        ("<title>Прайс</title>", "Прайс"),
-        ("<svg><title>x</title></svg><h1>猫</h1>", "猫"),
-        ("<p>no heading", ""),
-    ],
-)
+    [("<title>A</title><h1>B</h1>", "A"), ("<title> </title><h1>B</h1>", "B"),
+     ("<h1 hidden>x</h1><h1></h1><h1>B <em>c</em></h1><h1>D</h1>", "B c"), ("<h2>B</h2>", ""),
+     ("<h1>Preis&shy;liste</h1>", "Preisliste"), ("<title>Прайс</title>", "Прайс"),
+     ("<svg><title>x</title></svg><h1>猫</h1>", "猫"), ("<p>no heading", "")],
+)  # fmt: skip
 def test_the_title_is_that_of_the_page_else_its_first_heading(page: str, title: str) -> None:
     assert page_text(page)[0] == title
 

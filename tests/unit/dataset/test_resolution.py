@@ -74,24 +74,18 @@ REFUSED: dict[str, tuple[list[Judgment], list[str]]] = {
     ),
     "unknown documents": (
         [Judgment("hub/rest.md"), Judgment(FAQ), Judgment("HUB/LIGHTS.MD"), Judgment("91")],
-        [
-            f"query 'q1' judges 'hub/rest.md', {UNKNOWN} Did you mean 'hub/reset.md'?",
-            f"query 'q1' judges 'HUB/LIGHTS.MD', {UNKNOWN} Did you mean 'hub/lights.md'?",
-            f"query 'q1' judges '91', {UNKNOWN}",
-        ],
+        [f"query 'q1' judges 'hub/rest.md', {UNKNOWN} Did you mean 'hub/reset.md'?",
+         f"query 'q1' judges 'HUB/LIGHTS.MD', {UNKNOWN} Did you mean 'hub/lights.md'?",
+         f"query 'q1' judges '91', {UNKNOWN}"],
     ),
     "white space in an id": (  # cells of spreadsheets end in spaces
         [Judgment("hub/reset.md "), Judgment("hub/  reset.md"), Judgment(FAQ)],
-        [
-            f"query 'q1' judges 'hub/reset.md ', {UNKNOWN} Did you mean 'hub/reset.md'?",
-            f"query 'q1' judges 'hub/  reset.md', {UNKNOWN} Did you mean 'hub/reset.md'?",
-        ],
+        [f"query 'q1' judges 'hub/reset.md ', {UNKNOWN} Did you mean 'hub/reset.md'?",
+         f"query 'q1' judges 'hub/  reset.md', {UNKNOWN} Did you mean 'hub/reset.md'?"],
     ),
     "passages instead of ids": (
-        [
-            Judgment("Hold the reset button for twelve seconds. The ring blinks red."),
-            Judgment("Steady red: no power. The ring blinks red. The ring blinks red."),
-        ],
+        [Judgment("Hold the reset button for twelve seconds. The ring blinks red."),
+         Judgment("Steady red: no power. The ring blinks red. The ring blinks red.")],
         [
             "none of the 2 judged documents is in the corpus (3 documents). Labels have ids like "
             "'Hold the reset button for twelve seco...', 'Steady red: no power. The ring blinks...'; the corpus has "
@@ -107,26 +101,18 @@ REFUSED: dict[str, tuple[list[Judgment], list[str]]] = {
     ),
     "offsets outside the document": (
         [Judgment(FAQ, 1, None, (Span(20, 24),)), Judgment(FAQ, 1, None, (Span(3000, 4000),))],
-        [
-            f"query 'q1' judges characters 20 to 24 {CHARACTERS}",
-            f"query 'q1' judges characters 3,000 to 4,000 {CHARACTERS}",
-        ],
+        [f"query 'q1' judges characters 20 to 24 {CHARACTERS}",
+         f"query 'q1' judges characters 3,000 to 4,000 {CHARACTERS}"],
     ),
     "offsets into an edited text": (
-        [
-            Judgment(FAQ, 1, None, (Span(0, 7),), OLD),
-            Judgment(FAQ, 1, None, (Span(13, 22),), OLD),
-            Judgment(RESET, 1, None, (Span(0, 4),), text_hash(TEXTS[RESET])),
-        ],
+        [Judgment(FAQ, 1, None, (Span(0, 7),), OLD), Judgment(FAQ, 1, None, (Span(13, 22),), OLD),
+         Judgment(RESET, 1, None, (Span(0, 4),), text_hash(TEXTS[RESET]))],
         [f"query 'q1' judges characters 0 to 7 {CHANGED}", f"query 'q1' judges characters 13 to 22 {CHANGED}"],
     ),
     "every kind at once": (
         [Judgment(FAQ, 1), Judgment(FAQ, 2), Judgment("gone.md"), Judgment(RESET, 1, "absent")],
-        [
-            f"query 'q1' judges 'gone.md', {UNKNOWN}",
-            "query 'q1' quotes 'absent', which is not in 'hub/reset.md'.",
-            grades(1, 2),
-        ],
+        [f"query 'q1' judges 'gone.md', {UNKNOWN}", "query 'q1' quotes 'absent', which is not in 'hub/reset.md'.",
+         grades(1, 2)],
     ),
 }  # fmt: skip
 
@@ -148,10 +134,8 @@ REFUSED_BY_CONTENT: dict[str, tuple[list[Judgment], list[str]]] = {
             "the passage 'nothing of the kind' of query 'q1' is not in any of the 3 documents.",
         ],
     ),
-    "a long passage": (
-        [Judgment(LONG)],
-        [f"the passage {LONG[:157] + '...'!r} of query 'q1' is not in any of the 3 documents."],
-    ),
+    "a long passage": ([Judgment(LONG)],
+                       [f"the passage {LONG[:157] + '...'!r} of query 'q1' is not in any of the 3 documents."]),
     "two grades of a passage, however it is spaced": (
         [Judgment("Returns take", 1), Judgment("Returns  take", 2)], [grades(1, 2)],
     ),

@@ -63,10 +63,8 @@ READ: dict[str, tuple[Any, str, list[dict[str, Any]], list[str]]] = {
         ["exact", "exact"],
     ),
     "examples of LlamaIndex": (
-        {"examples": [
-            {"query": "white?", "query_by": BY, "reference_contexts": [WHITE], "reference_answer": "yes"},
-            {"query": "red?", "query_by": BY, "reference_contexts": None, "reference_answer": ""},
-        ]},
+        {"examples": [{"query": "white?", "query_by": BY, "reference_contexts": [WHITE], "reference_answer": "yes"},
+                      {"query": "red?", "query_by": BY, "reference_contexts": None, "reference_answer": ""}]},
         "llamaindex",
         [*only("q1", "white?", label("hub/reset.md", WHITE), answers=["yes"]), *only("q2", "red?")], ["exact"],
     ),
@@ -368,17 +366,13 @@ SIX = "Six months."
 SHEETS: dict[str, tuple[bytes, list[tuple[str, list[str]]]]] = {
     "blank rows": (b"question,answer\nred?,%b\n,\n,,\n  ,\n\n", [("red?", [RED])]),
     "Ragas": (b"user_input,reference\r\nred?,%b\r\n", [("red?", [RED])]),
-    "questions alone": (
-        b"question\nred, or white?\nwhy; and when?\n",
-        [("red, or white?", []), ("why; and when?", [])],
-    ),
+    "questions alone": (b"question\nred, or white?\nwhy; and when?\n",
+                        [("red, or white?", []), ("why; and when?", [])]),
     "questions with ids and tags": (b"id;question;tags\na;red?;x,y\n", [("red?", [])]),
     "an empty answer": (b"question,answer\nred?,%b\nwhy?,\n", [("red?", [RED]), ("why?", [])]),
     "semicolons after a line that says so": (b"sep=;\nquestion;answer\nred?;%b\n", [("red?", [RED])]),
-    "CP1252": (
-        "question;answer\nrouge à quoi sert‑il ?;%b\n".replace("‑", "-").encode("cp1252"),
-        [("rouge à quoi sert-il ?", [RED])],
-    ),
+    "CP1252": ("question;answer\nrouge à quoi sert‑il ?;%b\n".replace("‑", "-").encode("cp1252"),
+               [("rouge à quoi sert-il ?", [RED])]),
     "UTF-16 of Excel": ("question\tanswer\n赤い?\t%b\n".encode("utf-16"), [("赤い?", [RED])]),
     "a mark of UTF-8": ("question,answer\nкрасный?,%b\n".encode("utf-8-sig"), [("красный?", [RED])]),
     "a list in a cell": (b'question,answer\nred?,"[""%b"", ""%c""]"\n', [("red?", [RED, SIX])]),
@@ -388,9 +382,7 @@ SHEETS: dict[str, tuple[bytes, list[tuple[str, list[str]]]]] = {
     "an index of pandas, with tabs": (b"\tquestion\tanswer\n0\tred?\t%b\n", [("red?", [RED])]),
     "Notion": (b'\xef\xbb\xbfName,Question,Ground Truth,Created time\nr1,red?,%b,"May 1, 2026"\n', [("red?", [RED])]),
     "questions without a header": (
-        "赤い？\n“why”, or when？\n".encode("utf-16"),
-        [("赤い？", []), ("“why”, or when？", [])],
-    ),
+        "赤い？\n“why”, or when？\n".encode("utf-16"), [("赤い？", []), ("“why”, or when？", [])]),
     "a header that asks": (b"question,answer,Sure?\nred?,%b,yes\nwhite?,,no\n", [("red?", [RED]), ("white?", [])]),
     "answers on the lines of a cell": (b'question,answer\nred?,"%b\n%c"\n', [("red?", [RED, SIX])]),
     "answers between bars": (b"Query;Expected answer\nred?;%b | %c\n", [("red?", [RED, SIX])]),
@@ -402,7 +394,7 @@ SHEETS: dict[str, tuple[bytes, list[tuple[str, list[str]]]]] = {
         [("red?", [RED]), ("white?", [])],
     ),
     "a question in two rows": (b"question,answer\nred?,%b\nred?,%c\n", [("red?", [RED, SIX])]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("content", "expected"), SHEETS.values(), ids=SHEETS)
@@ -430,15 +422,12 @@ WRONG_SHEETS: dict[str, tuple[str, bytes, str]] = {
     "LibreOffice": ("labels.csv", b"PK\x03\x04 application/vnd.oasis.opendocument.spreadsheet", "is a spreadsheet"),
     "a page to sign in": ("labels.csv", b"<!DOCTYPE html><html>\n", "it begins '<!DOCTYPE html><html>'"),
     "other names": ("labels.csv", b"frage,antwort\na?,b\n", "columns frage, antwort; it needs question and answer"),
-    "Cyrillic of Windows": (
-        "labels.csv",
-        "question,answer\nКогда?,Guarantee: six months.\n".encode("cp1251"),
-        "ENCODING",
-    ),
+    "Cyrillic of Windows": ("labels.csv", "question,answer\nКогда?,Guarantee: six months.\n".encode("cp1251"),
+                            "ENCODING"),
     "Greek of Windows": ("labels.csv", "question,answer\nΠότε;,Guarantee: six months.\n".encode("cp1253"), "ENCODING"),
     "a column twice": ("labels.csv", b"Answer,question,answer \na,b,c\n", "has more than one column 'answer'"),
     "a question that is null": ("labels.json", b'[{"question": null, "answer": "a"}]', "question is null; it is req"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG_SHEETS)

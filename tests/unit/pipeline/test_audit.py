@@ -140,7 +140,6 @@ def test_a_poor_index_is_warned_of_and_its_losses_are_counted(report: Report) ->
     assert good.overlap == 1.0
 
 
-@pytest.mark.slow
 def test_a_large_index_is_compared_only_when_it_is_asked_for(
     clustered: Experiment, report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,7 +87,6 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
     return change
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "overrides", "to_do", "why"),
     [
@@ -165,7 +164,6 @@ def test_a_plan_makes_nothing_but_the_documents_and_loads_no_model(tmp_path: Pat
     assert len(set(prints)) == 3
 
 
-@pytest.mark.slow
 def test_a_plan_imports_neither_torch_nor_chroma(experiment: Experiment) -> None:
     code = (
         "import sys; from ragtrial.__main__ import main\nsys.argv = ['ragtrial', 'plan', sys.argv[1], '-q']\n"

@@ -118,7 +118,6 @@ def command(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
     [

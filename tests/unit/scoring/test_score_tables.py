@@ -142,12 +142,9 @@ CAPITALS: dict[str, tuple[list[str], int, dict[str, int | None]]] = {
     "ragas, JSON": (["ragas-plain.json", "ragas-reranked.csv"], 12, {"exact_match": None}),
     "promptfoo": (["promptfoo.json"], 3, {"Correct": 1}),
     "inspect": (["inspect-plain.json", "inspect-reranked.eval"], 4, {"includes": None, "match": None}),
-    "lm-eval": (
-        [f"lm-eval-{name}/samples_capitals.jsonl" for name in ("plain", "reranked")],
-        12,
-        {"exact_match": None},
-    ),
-}
+    "lm-eval": ([f"lm-eval-{name}/samples_capitals.jsonl" for name in ("plain", "reranked")], 12,
+                {"exact_match": None}),
+}  # fmt: skip
 """The files, the number of questions, and metrics with the question that has no value, as made by the tools."""
 
 
@@ -202,23 +199,19 @@ WRONG = {
     "no number": (f"{HEAD}q1,a,f1,0.5\nq1,b,f1,good\nq2,a,f1,bad\n", ":3:.*'good'(.|\n)*:4:.*'bad'"),
     "no metric": (f"{HEAD}q1,a,,0.5\n", "no name of a metric"),
     "no score": (f"{HEAD}q1,a,f1,\n", "no metric has a score|nothing to compare"),
-    "unclear": (
-        "question,system,toxic_share,my_error\nq1,a,0.5,1\n",
-        "'toxic_share', 'my_error'.*--lower-is-better 'toxic_share'",
-    ),
+    "unclear": ("question,system,toxic_share,my_error\nq1,a,0.5,1\n",
+                "'toxic_share', 'my_error'.*--lower-is-better 'toxic_share'"),
     "two texts": ("id,question,system,score\n1,A b?,a,1\n1,C d?,b,1\n", "another one before"),
     "rows of two kinds": ('[{"question": "a", "score": 1}, 3]', "must be an object"),
     "infinite": (f"{HEAD}q1,a,f1,inf\n", "no number"),
-    "a typo in system": (
-        "question,sytem,f1\nA b?,x,1\nA b?,y,0\nC d?,x,1\nC d?,y,0\n",
-        ":2: the row differs in 'sytem' .*Did you mean 'system'.*`repeat`",
-    ),
+    "a typo in system": ("question,sytem,f1\nA b?,x,1\nA b?,y,0\nC d?,x,1\nC d?,y,0\n",
+                         ":2: the row differs in 'sytem' .*Did you mean 'system'.*`repeat`"),
     "unnamed systems in long rows": (
         "id,engine,metric,score\n1,x,f1,1\n1,x,cost,1\n1,y,f1,1\n1,y,cost,1\n2,x,f1,0\n2,y,f1,1\n",
         ":2:.*'engine'",
     ),
     "too many cells": ("question,system,score\nq1,a,1,2\n", "more cells"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG)
