@@ -89,18 +89,20 @@ class Control:
             sys.exit(f"the control ended with {code}: {run.lines}")
         return begins
 
-    def copy(self, folder: Path, *, reranks: bool) -> None:
+    def copy(self, folder: Path, stage: str) -> None:
         """The same experiment in an empty workspace, and the control's report as that of an earlier run.
 
-        Loading the cross-encoder takes as long as all the rest: it is left out of runs that are killed before.
+        The settings after the ``stage`` in which it is killed are left out: nothing of them has begun.
         """
         (folder / "results").mkdir(parents=True)
         for name in SHARED:
             shutil.copy2(self.folder / name, folder / name)
         shutil.copytree(self.folder / "results", folder / "results", dirs_exist_ok=True)
-        if not reranks:
+        if stage != "report":
             config = json.loads((folder / "config.json").read_text())
-            del config["retrievers"]["reranked"]
+            names = settings_of(folder)
+            for name in names[max(2, names.index(stage) + 1 if stage in names else 0) :]:
+                del config["retrievers"][name]
             (folder / "config.json").write_text(json.dumps(config))
 
 
@@ -199,14 +201,19 @@ def index_faults(folder: Path, vectors: int) -> Iterator[str]:
         yield "the index has other vectors than were embedded"
 
 
-def comparison_faults(report: Any, control: Any) -> Iterator[str]:
-    """How a report differs from the control's where it must not."""
+def settings_of(folder: Path) -> list[str]:
+    """The settings of an experiment."""
+    return list(json.loads((folder / "config.json").read_text())["retrievers"])
+
+
+def comparison_faults(report: Any, control: Any, settings: Sequence[str]) -> Iterator[str]:
+    """How a report of these ``settings`` differs from the control's where it must not."""
     if report["failures"] or report["dataset"] != control["dataset"]:
         yield f"failures: {report['failures']}, dataset: {report['dataset']}"
     made, wanted = ({one["name"]: one for one in each["settings"]} for each in (report, control))
     parts = ("scores", "per_query", "counts", "health", "index")
-    names = sorted(wanted.keys() - {"approximate"} - ({"reranked"} - made.keys()))
-    differing = [(name, part) for name in names for part in parts if made[name][part] != wanted[name][part]]
+    exact = (name for name in settings if name != "approximate")
+    differing = [(name, part) for name in exact for part in parts if made[name][part] != wanted[name][part]]
     yield from (f"the setting {name} has other {part}" for name, part in differing)
     one, other = made["approximate"], wanted["approximate"]
     if one["index"]["vectors"] != other["index"]["vectors"] or one["health"] != other["health"]:
@@ -218,16 +225,16 @@ def comparison_faults(report: Any, control: Any) -> Iterator[str]:
         yield f"the audit: {one['audit']}"
     # What exact search over the same vectors scores does not depend on the build of the index.
     for name, lost in one["audit"]["lost"].items():
-        exact = lost + one["scores"][name]["mean"]
+        found = lost + one["scores"][name]["mean"]
         expected = other["audit"]["lost"][name] + other["scores"][name]["mean"]
-        if abs(exact - expected) > 1e-9:
-            yield f"{name} of exact search is {exact}, not {expected}"
+        if abs(found - expected) > 1e-9:
+            yield f"{name} of exact search is {found}, not {expected}"
 
 
 def kill(control: Control, number: int, stage: str, after: float, folder: Path) -> Kill | None:
     """One kill, ``after`` seconds of ``stage``, and the run after it; None if the run was quicker than the kill."""
     made = Kill(number, stage, after)
-    control.copy(folder, reranks=stage in ("reranked", "report"))
+    control.copy(folder, stage)
     run = Run(folder)
     if run.wait_for(stage):
         time.sleep(made.after)
@@ -258,7 +265,7 @@ def kill(control: Control, number: int, stage: str, after: float, folder: Path) 
     new = [report for report in reports(folder) if report.name not in old]
     equal = [f"{len(new)} new reports"] if len(new) != 1 else []
     for report in new:
-        equal += comparison_faults(report_of(report), control.report)
+        equal += comparison_faults(report_of(report), control.report, settings_of(folder))
     vectors = next(one["health"]["vectors"] for one in control.report["settings"] if one["name"] == "approximate")
     equal += apart(partial(index_faults, folder, vectors))
     made.equal = not equal
