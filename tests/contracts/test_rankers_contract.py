@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 from chroma_databases import Item, write_collection
-from experiments import DOCUMENTS, Experiment, python, write_experiment
+from experiments import DOCUMENTS, RUN, Experiment, write_experiment
+from forked import forked
+from ragtrial import run_experiment
 from ragtrial.components.interfaces import NOT_RANKING, REACHING, RETRIEVERS, Ranker
 from ragtrial.components.refiners import REFINERS, Refiner
 from ragtrial.config.settings import Setting
@@ -119,15 +122,9 @@ CASES = {
     "rerank": Case(
         "rerank",
         {"inputs": "dense", "model": "reranker", "device": "cpu", "candidates": 5},
-        {
-            "model": {"model": "another"},
-            "revision": {"revision": "other"},
-            "precision": {"precision": "bfloat16"},
-            "max_length": {"max_length": 20},
-            "title": {"title": False},
-            "candidates": {"candidates": 4},
-            "endpoint": {"endpoint": {"model": "m", "base_url": "http://localhost/v1"}, "model": "m", "device": None},
-        },
+        {"model": {"model": "another"}, "revision": {"revision": "other"}, "precision": {"precision": "bfloat16"},
+         "max_length": {"max_length": 20}, "title": {"title": False}, "candidates": {"candidates": 4},
+         "endpoint": {"endpoint": {"model": "m", "base_url": "http://localhost/v1"}, "model": "m", "device": None}},
         free=frozenset({"device", "batch_size"}),
     ),
     "mmr": Case("mmr", {"inputs": "dense"}, {"diversity": {"diversity": 0.9}, "candidates": {"candidates": 3}}),
@@ -388,20 +385,18 @@ def test_the_identity_is_what_changes_rankings(kitchen: Experiment, name: str) -
 
 @pytest.mark.slow
 def test_a_second_run_loads_no_model_and_searches_nothing(kitchen: Experiment, tmp_path: Path) -> None:
-    shutil.copytree(kitchen.folder, tmp_path / "new", ignore=shutil.ignore_patterns("workspace", "asked"))
-    new = Experiment(tmp_path / "new")
-    code = (
-        "import sys; from ragtrial import load_config, run_experiment; run_experiment(load_config(sys.argv[1])); "
-        "print([name for name in ('torch', 'Stemmer') if name in sys.modules])"
-    )
-    loaded, left = [], []
-    for _ in range(2):
-        ended = python(code, new.file)
-        assert ended.returncode == 0, ended.stderr
-        loaded.append(ended.stdout.strip())
-        left.append((new.stages(), new.embedded(), (new.folder / "asked").read_text()))
-    assert loaded == ["['torch', 'Stemmer']", "[]"]
-    assert left[0] == left[1]
+    ignored = shutil.ignore_patterns("workspace", "asked")
+    new = Experiment(shutil.copytree(kitchen.folder, tmp_path / "new", ignore=ignored))
+
+    def left() -> tuple[object, ...]:
+        return new.stages(), new.embedded(), (new.folder / "asked").read_text()
+
+    run_experiment(new.config())
+    assert {"torch", "Stemmer"} <= sys.modules.keys()
+    before = left()
+    again = forked(f"{RUN}; print([name for name in ('torch', 'Stemmer') if name in sys.modules])", new.file)
+    assert (again.code, again.out) == (0, "[]\n"), again.err
+    assert left() == before
 
 
 @pytest.mark.parametrize("kind", KINDS)

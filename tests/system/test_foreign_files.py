@@ -138,9 +138,7 @@ LEADING_OUT: dict[str, tuple[dict[str, str | None], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", LEADING_OUT)
-def test_a_worklist_leads_nowhere_that_is_not_below_its_folder(foreign: Foreign, tmp_path: Path, case: str) -> None:
-    changed, option = LEADING_OUT[case]
+def test_a_worklist_leads_nowhere_that_is_not_below_its_folder(foreign: Foreign, tmp_path: Path) -> None:
     folder, outside = foreign.folder, foreign.outside
     (folder / "link").symlink_to(outside)
     config = (folder / "experiment.yaml").read_text()
@@ -155,18 +153,21 @@ def test_a_worklist_leads_nowhere_that_is_not_below_its_folder(foreign: Foreign,
         (folder / name).write_text(text)
     (folder / "linked").mkdir()
     (folder / "linked" / "a.txt").symlink_to(outside / "documents" / "shipping.txt")
-    if case == "answers by a link":
-        (folder / "worklist.answers.jsonl").symlink_to(outside / "answers.jsonl")
     worklist = json.loads((folder / "worklist.json").read_text())
-    worklist |= {key: value and value.format(outside=outside) for key, value in changed.items()}
-    (folder / "worklist.json").write_text(json.dumps(worklist))
+    names = [f"worklist{number}.json" for number in range(len(LEADING_OUT))]
+    for name, (changed, _) in zip(names, LEADING_OUT.values(), strict=True):
+        changes = {key: value and value.format(outside=outside) for key, value in changed.items()}
+        (folder / name).write_text(json.dumps(worklist | changes))
+    (folder / names[-1]).with_suffix(".answers.jsonl").symlink_to(outside / "answers.jsonl")
     before = sorted(outside.rglob("*"))
-    (found,) = watched(folder, [["label", "worklist.json", "--unreviewed"]], tmp_path / "log.json", SOURCE)
-    assert found.code == 2
-    assert "is outside of" in found.said or "extends another config" in found.said
-    assert option in found.said
-    assert [path for path in found.opened if path.is_relative_to(outside)] == []
-    assert (sorted(outside.rglob("*")), found.reached) == (before, [])
+    ended = watched(folder, [["label", name, "--unreviewed"] for name in names], tmp_path / "log.json", SOURCE)
+    for (case, (_, option)), found in zip(LEADING_OUT.items(), ended, strict=True):
+        assert found.code == 2, case
+        assert "is outside of" in found.said or "extends another config" in found.said, case
+        assert option in found.said, case
+        assert [path for path in found.opened if path.is_relative_to(outside)] == [], case
+        assert found.reached == [], case
+    assert sorted(outside.rglob("*")) == before
 
 
 def test_variables_in_the_config_of_a_report_are_read_only_for_a_named_config_that_has_them(

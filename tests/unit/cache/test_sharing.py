@@ -1,6 +1,7 @@
 """`ragtrial cache push` and `pull`: finished work travels over a folder, over fsspec's memory, and over S3."""
 
 import re
+import shutil
 import socket
 import sys
 import urllib.request
@@ -115,19 +116,25 @@ quickly = pytest.mark.parametrize("shared", ["folder", "memory"], indirect=True)
 """For what is of our own making, whatever the other side is: S3's client takes a tenth of a second for ten files."""
 
 
-@pytest.fixture
-def first(tmp_path: Path) -> Experiment:
-    made = write_experiment(tmp_path / "first", retrievers=RETRIEVERS)
-    run_experiment(made.config())
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Experiment]:
+    """An experiment of all retrievers, and one with fewer files."""
+    chosen = {"first": RETRIEVERS, "little": {"exact": RETRIEVERS["exact"]}}
+    folder = tmp_path_factory.mktemp("finished")
+    made = {name: write_experiment(folder / name, retrievers=retrievers) for name, retrievers in chosen.items()}
+    for experiment in made.values():
+        run_experiment(experiment.config())
     return made
 
 
 @pytest.fixture
-def little(tmp_path: Path) -> Experiment:
-    """An experiment with fewer files."""
-    made = write_experiment(tmp_path / "little", retrievers={"exact": RETRIEVERS["exact"]})
-    run_experiment(made.config())
-    return made
+def first(finished: dict[str, Experiment], tmp_path: Path) -> Experiment:
+    return Experiment(shutil.copytree(finished["first"].folder, tmp_path / "first"))
+
+
+@pytest.fixture
+def little(finished: dict[str, Experiment], tmp_path: Path) -> Experiment:
+    return Experiment(shutil.copytree(finished["little"].folder, tmp_path / "little"))
 
 
 def copy_of(first: Experiment, folder: Path) -> Experiment:

@@ -1,5 +1,6 @@
 """The JSON Schemas that editors use are valid, say what the loaders say, and are the ones that are shipped."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ragtrial.errors import InputError
 from ragtrial.report.model import report_schema
 from small_experiment import CONFIG, LABELS, ragtrial, small_experiment
 
-SCHEMAS = {"config": config_schema, "labels": labels_schema, "report": report_schema}
+SCHEMAS = {"config": cache(config_schema), "labels": cache(labels_schema), "report": cache(report_schema)}
 CONFIGS = sorted(path.name for path in (Path(__file__).parents[3] / "configs").glob("*.yaml"))
 
 
@@ -25,7 +26,7 @@ def faults(schema: dict[str, Any], value: object) -> list[str]:
 
 
 def config_faults(text: str) -> list[str]:
-    return faults(config_schema(), yaml.safe_load(text))
+    return faults(SCHEMAS["config"](), yaml.safe_load(text))
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -100,9 +101,9 @@ def test_the_schema_lets_a_number_come_from_a_variable_and_no_other_text(key: st
      {"id": "q", "text": "x", "relevant_docs": [{"doc": "a", "relevance": "2"}]}],
 )  # fmt: skip
 def test_labels_that_the_loader_refuses_the_schema_marks(query: object, tmp_path: Path) -> None:
-    assert faults(labels_schema(), LABELS) == []
+    assert faults(SCHEMAS["labels"](), LABELS) == []
     labels = {"queries": [query]}
-    assert faults(labels_schema(), labels) != []
+    assert faults(SCHEMAS["labels"](), labels) != []
     small_experiment(tmp_path, labels=labels)
     with pytest.raises(InputError):
         load_prompt_queries(tmp_path / "prompt_queries.json")
