@@ -57,7 +57,7 @@ def project(root: Path, tmp_path_factory: pytest.TempPathFactory, shared_workspa
     folder = clone / "support"
     config = folder / "experiment.yaml"
     embedder = yaml.safe_load(config.read_text(encoding="utf-8"))["embedder"]
-    replace_sections(config, "{}", embedder={**embedder, "precision": fastest_precision()})
+    replace_sections(config, "{}", embedder={**embedder, "precision": fastest_precision()}, latency=False)
     return Project(
         folder, config.read_text(encoding="utf-8"), {"COLUMNS": "160", "RAGTRIAL_WORKSPACE": str(shared_workspace)}
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 TEXTS = ["rye bread", "Bake the rolls until they are golden.", "soup " * 300, "brød 🍞\n\ttwo  lines", "x"]
-DOCUMENTS, QUESTIONS = 40, 60
+DOCUMENTS, QUESTIONS = 16, 40
 
 
 @pytest.fixture(scope="module")
