@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from haystack import Document
 
 from foreign_labels import DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, corpus, lines, written
 from ragtrial.labelling.importers.base import IMPORTERS
@@ -23,14 +22,19 @@ def block(language: str) -> str:
     return found[1]
 
 
+def of_haystack() -> str:
+    from haystack import Document
+
+    return lines([{"question": "?", "ground_truth_documents": [Document(content=WHITE).to_dict()]}])
+
+
 FILES: dict[str, tuple[str, Any]] = {
     "chunks.json": ("kirchhoff", block("json")),
     "prompts_queries.json": ("kirchhoff", block("json")),
     "pairs.json": ("llamaindex",
      {"queries": {"a": "?"}, "corpus": {"n": WHITE}, "relevant_docs": {"a": ["n"]}, "mode": "text"}),
     "rag_dataset.json": ("llamaindex", {"examples": [{"query": "?", "reference_contexts": [WHITE]}]}),
-    "haystack.jsonl": ("haystack",
-     lines([{"question": "?", "ground_truth_documents": [Document(content=WHITE).to_dict()]}])),
+    "haystack.jsonl": ("haystack", of_haystack),
     "dev-v2.0.json": ("squad",
      {"data": [{"paragraphs": [{"context": LIGHTS,
      "qas": [{"id": "s", "question": "?", "answers": [{"text": RED, "answer_start": 37}]}]}]}]}),
@@ -54,7 +58,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     corpus(tmp_path)
     for name, (_, content) in FILES.items():
-        written(tmp_path / name, content)
+        written(tmp_path / name, content() if callable(content) else content)
     exec(block("python"), {})
 
 

@@ -7,6 +7,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from threading import Thread
 from typing import Any
 
@@ -95,6 +96,7 @@ def padded(first: bytes, padding: bytes, last: bytes) -> Mode:
     return mode
 
 
+@cache
 def bomb(times: int = 1) -> bytes:
     """2 GB of zeros in gzip of gzip, 100 MB in gzip."""
     packer = zlib.compressobj(9, wbits=31)
@@ -125,8 +127,8 @@ TRANSPORT: dict[str, Mode] = {
 """Ways to spoil the exchange of bytes."""
 
 ENCODINGS: dict[str, Mode] = {
-    "gzip bomb": sent(http(bomb(), "200 OK", "Content-Encoding: gzip")),
-    "gzip of gzip": sent(http(bomb(2), "200 OK", "Content-Encoding: gzip, gzip")),
+    "gzip bomb": lambda _: iter([http(bomb(), "200 OK", "Content-Encoding: gzip")]),
+    "gzip of gzip": lambda _: iter([http(bomb(2), "200 OK", "Content-Encoding: gzip, gzip")]),
     "half of gzip": encoded("gzip", lambda body: gzip.compress(body)[:-12]),
     "gzip that is none": encoded("gzip", lambda body: body),
     "br": encoded("br", lambda body: body),

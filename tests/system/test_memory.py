@@ -14,7 +14,7 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is one of Linux")
 
 MEGABYTE = 10**6
-SPARE = 80 * MEGABYTE
+SPARE = 50 * MEGABYTE
 """How much more memory a large run is allowed than what a tiny one takes, most of which are the libraries."""
 
 FUNCTION = """
@@ -98,8 +98,8 @@ def run(config: Path, limit: int | None = None) -> tuple[subprocess.CompletedPro
 @pytest.mark.parametrize(
     ("kind", "documents", "words", "dimension"),
     [
-        pytest.param("exact", 18_000, 900, 1_600, id="vectors of 115 MB and texts of 145 MB, exact"),
-        pytest.param("chroma", 3_200, 9_000, 64, id="texts of 250 MB, Chroma"),
+        pytest.param("exact", 11_500, 900, 1_600, id="vectors of 74 MB and texts of 93 MB, exact"),
+        pytest.param("chroma", 2_000, 9_000, 64, id="texts of 156 MB, Chroma"),
     ],
 )
 def test_a_corpus_several_times_larger_than_memory_goes_through(
