@@ -13,7 +13,7 @@ import click
 import pytest
 
 import ragtrial
-from ragtrial.cli.group import COMMANDS, group
+from ragtrial.cli.group import COMMANDS, group, summary_of
 
 PUBLIC = [
     "ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult",
@@ -81,7 +81,9 @@ def test_help_and_version_import_next_to_nothing(option: str, tmp_path: Path) ->
 
 def test_the_list_of_commands_has_the_first_line_of_each_commands_own_help() -> None:
     own = {name: group.get_command(click.Context(group), name) for name in COMMANDS}
-    assert {name: command.get_short_help_str(999) for name, command in own.items() if command} == COMMANDS
+    assert {name: command.get_short_help_str(999) for name, command in own.items() if command} == {
+        name: summary_of(name) for name in COMMANDS
+    }
 
 
 @pytest.mark.slow

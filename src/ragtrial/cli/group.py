@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -11,40 +13,21 @@ from ragtrial import __version__
 from ragtrial.errors import InputError, did_you_mean
 
 GROUPS = {
-    "Start": {
-    "demo": "Compare five retrievers on sample data.",
-    "init": "Write a config, labels and documents to start from.",
-    }, "Run": {
-    "plan": "Say what `run` would do, why, and how long it would take.",
-    "validate": "Check each CONFIG, its labels and its documents.",
-    "chunks": "Show how the settings of CONFIG cut its documents.",
-    "run": "Run the experiment of CONFIG and write its report.",
-    }, "Result": {
-    "show": "Show a REPORT: a folder, a run id, or `latest`.",
-    "compare": "Say which settings are better, by how much, and how certain that is.",
-    "report": "Write one HTML page about one or more reports.",
-    "list": "List runs, retrievers, metrics and more.",
-    "explain": "Explain a metric, a config key, a kind, or a column of a comparison.",
-    }, "Labels": {
-    "search": "Show what settings return for TEXT, and grade it.",
-    "label": "Grade the texts of a worklist and add them to your labels.",
-    "pool": "Write a worklist of the texts to label next.",
-    "labels": "List and convert labels.",
-    "sample": "Draw questions to label from the spans of a retriever.",
-    "judge": "Let a model grade what the settings found.",
-    "questions": "Let a model draft questions from the documents of CONFIG.",
-    }, "Other tools": {
-    "score": "Score runs by qrels.",
-    "rescore": "Score stored rankings by other labels or metrics.",
-    "export": "Write a run, or judgments, as trec_eval reads them; or a baseline to commit.",
-    }, "Upkeep": {
-    "cache": "Show, clean up and share cached results.",
-    "schema": "Print the JSON Schema of a config, labels or reports.",
-    },
-}  # fmt: skip
-"""Commands with the first line of their help, so that the list of them imports none."""
+    "Start": ("demo", "init"),
+    "Run": ("plan", "validate", "chunks", "run"),
+    "Result": ("show", "compare", "report", "list", "explain"),
+    "Labels": ("search", "label", "pool", "labels", "sample", "judge", "questions"),
+    "Other tools": ("score", "rescore", "export"),
+    "Upkeep": ("cache", "schema"),
+}
+COMMANDS = tuple(chain.from_iterable(GROUPS.values()))
 
-COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+
+def summary_of(name: str) -> str:
+    """The first line of a command's help, from its source: the list of commands imports none of them."""
+    module = ast.parse((Path(__file__).parent / f"{name}_command.py").read_text(encoding="utf-8"))
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == "command"]
+    return (ast.get_docstring(functions[0]) or "").partition("\n")[0]
 
 
 class _Commands(click.Group):
@@ -58,9 +41,9 @@ class _Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for heading, commands in GROUPS.items():
+        for heading, names in GROUPS.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(max(map(len, COMMANDS))), text) for name, text in commands.items()])
+                formatter.write_dl([(name.ljust(max(map(len, COMMANDS))), summary_of(name)) for name in names])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
