@@ -29,8 +29,8 @@ def of_haystack() -> str:
 
 
 FILES: dict[str, tuple[str, Any]] = {
-    "chunks.json": ("kirchhoff", block("json")),
-    "prompts_queries.json": ("kirchhoff", block("json")),
+    "chunks.json": ("prompt-queries", block("json")),
+    "prompts_queries.json": ("prompt-queries", block("json")),
     "pairs.json": ("llamaindex",
      {"queries": {"a": "?"}, "corpus": {"n": WHITE}, "relevant_docs": {"a": ["n"]}, "mode": "text"}),
     "rag_dataset.json": ("llamaindex", {"examples": [{"query": "?", "reference_contexts": [WHITE]}]}),

@@ -77,7 +77,7 @@ def test_the_shell_commands_of_the_readme_run_in_their_order(root: Path, clone: 
     assert (clone / "trial" / "report.html").is_file()
     shutil.copytree(clone / "trial" / "documents", clone / "my-documents")
     write_files(clone, {"questions.csv": "question,answer\nsend it back?,within 30 days of delivery\n"})
-    made = run_script(own, clone / "trial", COLUMNS="120")
+    made = run_script(own, clone, COLUMNS="120")
     assert made.code == 0, made.err
     assert re.search(r"^bm25: ndcg@10 [01].\d{4} \(1 of 3 settings\)$", made.err, re.MULTILINE)
 

@@ -46,13 +46,13 @@ READ: dict[str, tuple[Any, str, list[dict[str, Any]], list[str]]] = {
         {"queries": [{"id": "a", "text": "?", "tags": ["x"], "ordered": True,
                       "relevant_docs": [{"doc": "hub/lights.md", "quote": RED, "relevance": 2},
                                         {"doc": "faq.txt", "relevance": 0}]}]},
-        "kirchhoff",
+        "prompt-queries",
         only("a", "?", label("hub/lights.md", RED, 2), {"doc": "faq.txt", "relevance": 0}, tags=["x"], ordered=True),
         ["exact", "document"],
     ),
     "passages, as Kirchhoff's framework has them": (
         {"queries": [{"id": 1, "text": "white?", "relevant_docs": [{"doc": WHITE, "relevance": 3}, {"doc": RED}]}]},
-        "kirchhoff", only("1", "white?", label("hub/reset.md", WHITE, 3), label("hub/lights.md", RED)),
+        "prompt-queries", only("1", "white?", label("hub/reset.md", WHITE, 3), label("hub/lights.md", RED)),
         ["exact", "exact"],
     ),
     "pairs of LlamaIndex": (

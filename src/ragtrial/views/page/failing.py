@@ -43,7 +43,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Failing:
-    """A question, the answer that it should find, the first hit, and the ranks of the answer in words."""
+    """A question, the best answer that is not the first hit, the first hit, and the ranks of the answer in words."""
 
     question: str
     answer: Text | None
@@ -83,7 +83,9 @@ def _chunks(hits: FoundHits, query: QueryPart, row: int, index: int) -> Iterator
 def _failing(inputs: ComparisonInput, hits: FoundHits, texts: dict[str, Row], row: int, index: int) -> Failing:
     query = inputs.queries[row]
     labels = sorted(query.relevant_docs, key=lambda label: (label.relevance, bool(label.spans)), reverse=True)
-    label = labels[0] if labels and labels[0].relevance > 0 else None
+    answers = [label for label in labels if label.relevance > 0]
+    missed = [label for label in answers if _rank(hits, row, index, label, 1) is None]
+    label = next(iter(missed + answers), None)
     first = hits.settings[index].of_query(row)[:1]
     k, ranks = metric_called(inputs.primary).k, ""
     if label is not None:
