@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import write_rows
-from ragtrial.labelling.edits import new_id
+from ragtrial.config import load_config
+from ragtrial.labelling.edits import AnswerSheet, new_id
 from ragtrial.labelling.label_files import OverlayText
+from ragtrial.progress import Silent
 from small_experiment import CONFIG, LABELS, Capture, ragtrial, small_experiment, succeeded
 from terminals import PATIENCE, in_terminal
 
@@ -184,6 +186,7 @@ def test_judgments_of_a_beir_folder_go_into_the_overlay(tmp_path: Path, capsys: 
     (tmp_path / "data" / "qrels" / "test.tsv").write_text("b1\td1\t1\n")
     config = CONFIG.replace("corpus: documents, queries: prompt_queries.json", "beir: data, overlay: mine.tsv")
     Path("experiment.yaml").write_text(config)
+    assert not AnswerSheet(load_config("experiment.yaml"), TEXT, Silent()).has_groups
     succeeded(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=2", "--grade", "2=0", "-q")
     assert sorted(OverlayText.read("mine.tsv").judged.values()) == [0, 2]
     succeeded(capsys, "run", "experiment.yaml", "-q")

@@ -31,7 +31,7 @@ _MOST_RAISED = 2.0
 _FEW_CLUSTERS = 20
 """With fewer clusters of several queries the critical values of differences without skewness are lowered."""
 
-_MOST_LOWERED = 1.4
+_MOST_LOWERED = 1.5
 """With LEAST_DIFFERENCES clusters they are lowered by this factor."""
 
 _SKEWED = 0.7
