@@ -26,23 +26,10 @@ if TYPE_CHECKING:
     from ragtrial.scoring.score_runs import score
 
 __all__ = [
-    "ExperimentResults",
-    "Hit",
-    "Judgment",
-    "PromptQueries",
-    "Query",
-    "QueryResult",
-    "RagtrialError",
-    "Report",
-    "RetrievalEvaluator",
-    "RunOptions",
-    "compare",
-    "load_config",
-    "load_prompt_queries",
-    "load_report",
-    "run_experiment",
-    "score",
-]
+    "ExperimentResults", "Hit", "Judgment", "PromptQueries", "Query", "QueryResult", "RagtrialError", "Report",
+    "RetrievalEvaluator", "RunOptions", "compare", "load_config", "load_prompt_queries", "load_report",
+    "run_experiment", "score",
+]  # fmt: skip
 
 _MODULES = {
     "ragtrial.comparison.comparing": ("compare",),

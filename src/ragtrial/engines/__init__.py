@@ -19,18 +19,6 @@ AnyStore = Annotated[Store, AnyOf(STORES)]
 AnyCollection = Annotated[CollectionOptions, AnyOf(COLLECTIONS), BeforeValidator(_of_a_kind)]
 
 __all__ = [
-    "ALL",
-    "COLLECTIONS",
-    "STORES",
-    "AnyCollection",
-    "AnyStore",
-    "Collection",
-    "CollectionOptions",
-    "Conditions",
-    "Index",
-    "IndexUse",
-    "Item",
-    "Store",
-    "Vectors",
-    "open_collection",
-]
+    "ALL", "COLLECTIONS", "STORES", "AnyCollection", "AnyStore", "Collection", "CollectionOptions", "Conditions",
+    "Index", "IndexUse", "Item", "Store", "Vectors", "open_collection",
+]  # fmt: skip
