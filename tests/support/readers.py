@@ -148,7 +148,8 @@ READERS: Mapping[str, Reader] = {
             "llamaindex.json": _text(
                 {"queries": {"1": "How long?"}, "corpus": {"n": "Six months."}, "relevant_docs": {"1": ["n"]}}
             ),
-            "prompt-queries.json": _text({"queries": [{"id": "1", "text": "How long?", "relevant_docs": [{"doc": "Six"}]}]}),
+            "prompt-queries.json": _text({
+             "queries": [{"id": "1", "text": "How long?", "relevant_docs": [{"doc": "Six"}]}]}),
         },
         lambda path: read_labels(path),
     ),

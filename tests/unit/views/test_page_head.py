@@ -144,7 +144,9 @@ def test_a_question_whose_first_hit_answers_shows_the_answer_that_is_missed(tmp_
     """The first hit, bread/rye.md, has the highest grade; bread/rolls.md, titled Quick rolls, is missing."""
     short = {name: {**retriever, "top_k": 1} for name, retriever in RETRIEVERS.items()}
     metrics = {"order_unaware": {"metrics": ["recall"]}, "primary_metric": "recall@1"}
-    report = run_experiment(write_experiment(tmp_path, queries=QUERIES[:2], retrievers=short, evaluators=metrics).config())
+    report = run_experiment(
+        write_experiment(tmp_path, queries=QUERIES[:2], retrievers=short, evaluators=metrics).config()
+    )
     contest = input_of([str(report.folder)])
     (card,) = re.findall(r"<article>.*?</article>", page(contest, options_of(contest)).decode(), re.DOTALL)
     (should, found) = re.findall(r"<dd[^>]*><b>(.*?)</b>", card)

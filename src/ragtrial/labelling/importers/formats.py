@@ -42,7 +42,9 @@ class _OwnFile(Foreign):
     queries: list[_OwnQuery]
 
 
-@base.importer("prompt-queries", "an object with the list `queries`", lambda content: _is_object(content, list, "queries"))
+@base.importer(
+    "prompt-queries", "an object with the list `queries`", lambda content: _is_object(content, list, "queries")
+)
 def read_own(content: Content) -> list[ImportedQuestion]:
     """The questions of ``{"queries": [{"id", "text", "relevant_docs": [{"doc", "relevance"}]}]}``."""
     file = content.read(_OwnFile, content.value)
