@@ -38,13 +38,13 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, settings_of
 from ragtrial.config.space import Point, Space
 from ragtrial.config.strict_yaml import parse_yaml
-from ragtrial.config.sweep import SearchOptions
+from ragtrial.config.sweep import METHODS, SearchOptions
 from ragtrial.evaluation.grading import Scores
 from ragtrial.records import Judgment, Query
 from ragtrial.report.model import load_report
 from ragtrial.report.schema import QueryPart
 from ragtrial.search.search_result import Choice, Findings, decide
-from ragtrial.search.search_run import METHODS, Measured, SearchRun, TrialRunner
+from ragtrial.search.search_run import Measured, SearchRun, TrialRunner
 from ragtrial.search.split import Split, split_queries
 
 CONFIG = """
@@ -115,7 +115,7 @@ def searched(made: Space, given: Sequence[Setting], split: Split, engine: Matrix
     session = SearchRun(made, given, split, engine)
     session.seed = seed
     _ = session.baseline
-    METHODS[session.options.method](session)
+    METHODS[session.options.method].search(session)
     return session
 
 
@@ -209,7 +209,7 @@ def regrets(reference: str, options: argparse.Namespace) -> Iterator[tuple[str, 
     of_name = {setting.name: setting for setting in settings_of(config_of("", 0, None, text))[0]}
     place_of = {of_name[name].key: place for place, name in enumerate(names)}
     engine = Matrix(list(place_of), rows, ids)
-    methods = {"one pass": one_pass, **{str(name): method for name, method in METHODS.members()}}
+    methods = {"one pass": one_pass, **{str(name): method.search for name, method in METHODS.members()}}
     for name in ("grid", "one pass", *options.methods.split(",")):
         lost, tried = [], []
         budget = len(names) // 3 if name != "grid" else len(names)
@@ -224,7 +224,7 @@ def regrets(reference: str, options: argparse.Namespace) -> Iterator[tuple[str, 
             session = SearchRun(made, given, split, engine)
             session.seed = number
             _ = session.baseline
-            (methods[name] if name in methods else METHODS["random"])(session)
+            (methods[name] if name in methods else METHODS["random"].search)(session)
             best = max(session.trials, key=lambda trial: trial.score)
             unseen = rows[:, other].mean(axis=1)
             lost.append(float(unseen.max() - unseen[place_of[best.setting.key]]))

@@ -152,7 +152,7 @@ def test_a_search_run_again_makes_nothing_and_is_the_same(folder: Path, own_cach
         ("{within: {tokens@7: 3}}", "no metric is cut at 7"),
         ("{baseline: best}", "search.baseline is 'best'. It must be one of dense, bm25, both"),
         ("{settings: 1}", "search.settings is 1; it must be at least 2"),
-        ("{method: bayes}", "search.method is 'bayes'; it must be one of"),
+        ("{method: bayes}", "search.method: there is no search method 'bayes'. Known: random, tpe."),
         ("null", "retrievers.bm25.k1 is any value between two; that takes a search, or list the values."),
     ],
 )

@@ -1,4 +1,4 @@
-"""An installed package adds a store, a chunker, a retriever, a refiner and an executor by its entry points alone."""
+"""An installed package adds a member to each family by its entry points alone."""
 
 import gzip
 import json
@@ -163,9 +163,57 @@ class _Worker:
         pass
 '''
 
-READERS = '''
-"""A form of labels, a form of scores and a view, of a test."""
+EMBEDDER = '''
+"""An embedder of a test."""
 
+from typing import Literal
+
+from ragtrial.components.embedders.base import EMBEDDERS, DeclaredEmbedder
+
+
+@EMBEDDERS.register("letters")
+class Letters(DeclaredEmbedder):
+    """How often each letter is there."""
+
+    kind: Literal["letters"] = "letters"
+    """How often each letter is there."""
+
+    def fingerprint_parts(self, digest=None):
+        return {}
+
+    def load(self):
+        return lambda texts: [[text.count(letter) + 0.5 for letter in "aeinrst"] for text in texts]
+'''
+
+COLLECTION = '''
+"""A collection of a test."""
+
+from typing import ClassVar, Literal
+
+from ragtrial.engines.collection import COLLECTIONS, CollectionOptions
+
+
+@COLLECTIONS.register("drawer")
+class Drawer(CollectionOptions):
+    """Vectors in a drawer."""
+
+    engine: ClassVar[str] = "drawer"
+
+    kind: Literal["drawer"] = "drawer"
+    """Vectors in a drawer."""
+
+    @property
+    def title(self):
+        return "drawer"
+
+    def connect(self, stack):
+        raise NotImplementedError
+'''
+
+READERS = '''
+"""A form of labels, a form of scores, a view and a search method, of a test."""
+
+from ragtrial.config.sweep import METHODS, SearchMethod
 from ragtrial.labelling.importers.base import ImportedAnswer, ImportedQuestion, importer
 from ragtrial.scoring.tables.base import Score, score_form
 from ragtrial.views.sections.base import View, registered
@@ -196,13 +244,20 @@ class Weather(View):
 
 
 registered(Weather())
+
+
+def search_backwards(run):
+    run.try_all(run.space.all_points()[-run.left :])
+
+
+METHODS.register("backwards")(SearchMethod(search_backwards, is_adaptive=False))
 '''
 
 FILES = {"stores": STORE, "chunkers": CHUNKER, "retrievers": RETRIEVER, "refiners": REFINER,
-         "executors": EXECUTOR}  # fmt: skip
+         "executors": EXECUTOR, "embedders": EMBEDDER, "collections": COLLECTION}  # fmt: skip
 MEMBERS = {"stores": "shelf", "chunkers": "halves", "retrievers": "first", "refiners": "same",
-           "executors": "desk"}  # fmt: skip
-READ = {"importers": "cards", "tables": "stars", "sections": "weather"}
+           "embedders": "letters", "collections": "drawer", "executors": "desk"}  # fmt: skip
+READ = {"importers": "cards", "tables": "stars", "sections": "weather", "search": "backwards"}
 
 PROGRAM = """
 import contextlib, io, json, sys
@@ -222,7 +277,7 @@ CONFIG = """\
 experiment: small
 dataset: {corpus: documents, queries: prompt_queries.json}
 chunker: {kind: halves}
-embedder: {kind: custom, function: "hashing:embed", batch_size: 1}
+embedder: {kind: letters, batch_size: 1}
 executor: {kind: desk}
 store: {kind: shelf, boards: 5}
 retrievers:
@@ -241,10 +296,10 @@ def install(folder: Path, version: str) -> None:
     about = folder / "furniture-1.0.dist-info"
     about.mkdir(exist_ok=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: furniture\nVersion: {version}\n")
-    groups = {**dict.fromkeys(FILES), "stores": "engines"}
+    groups = {"stores": "engines", "collections": "engines"}
     points = [f"[ragtrial.{group}]\n{name} = furniture.readers" for group, name in READ.items()]
     points += [
-        f"[ragtrial.{groups[family] or family}]\n{name} = furniture.{family}" for family, name in MEMBERS.items()
+        f"[ragtrial.{groups.get(family, family)}]\n{name} = furniture.{family}" for family, name in MEMBERS.items()
     ]
     (about / "entry_points.txt").write_text("\n".join([*points, "broken = furniture.missing:Broken", ""]))
 
@@ -267,6 +322,9 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     wrong.write_text(CONFIG.replace("boards: 5", "boards: many").replace("times: 2", "tims: 2"), encoding="utf-8")
     broken = config.with_name("broken.yaml")
     broken.write_text(CONFIG.replace("{kind: desk}", "{kind: broken, workers: 2}"), encoding="utf-8")
+    searched = config.with_name("searched.yaml")
+    axis = "sweep: {matrix: {retrievers.again.times: [1, 2, 3, 4]}}\nsearch: {method: backwards, settings: 2}\n"
+    searched.write_text(f"{CONFIG}{axis}", encoding="utf-8")
     stars = [{"id": row, "who": who, "stars": row * rank} for row in range(20) for rank, who in enumerate("ab", 1)]
     (folder / "stars.json").write_text(json.dumps(stars))
     (folder / "cards.json").write_text(json.dumps([{"front": "how long?", "back": "two days"}]))
@@ -274,6 +332,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
         *(["list", family, "--json"] for family in FILES), ["schema", "config"], ["validate", str(wrong)],
         ["validate", "--json", str(broken)], ["plan", str(config), "--json"], ["run", str(config), "--json"],
         ["report", "latest", "-o", "page.html"], ["compare", "stars.json", "--weather"],
+        ["run", "searched.yaml", "--json"],
         ["labels", "convert", "cards.json", "--corpus", "documents", "-o", "own.json"],
     ]  # fmt: skip
     found = outcomes(site, folder, *commands)
@@ -291,9 +350,10 @@ def test_it_is_listed_with_the_first_line_of_its_docstring(said: Mapping[str, An
 
 def test_its_options_are_in_the_schema_and_checked_and_a_page_explains_it(said: Mapping[str, Any]) -> None:
     parts = json.loads(said["schema config"]["out"])["$defs"]
-    assert set(parts) >= {"Shelf", "Halves", "First", "Same", "Desk"}
+    assert set(parts) >= {"Shelf", "Halves", "First", "Same", "Desk", "Letters", "Drawer"}
     assert parts["Shelf"]["properties"]["boards"]["description"] == "How many boards it has."
     assert "inputs" in parts["Same"]["required"]
+    assert parts["SearchOptions"]["properties"]["method"]["enum"] == ["random", "tpe", "backwards"]
     wrong = next(one for name, one in said.items() if name.startswith("validate /"))
     assert wrong["code"] == 2
     assert "store.boards is 'many'; it must be a whole number" in wrong["err"]
@@ -341,3 +401,12 @@ def test_forms_of_other_tools_and_views_are_read_and_shown(said: Mapping[str, An
     assert said["compare stars.json"]["code"] == 0, said["compare stars.json"]["err"]
     assert "It rains." in said["compare stars.json"]["out"]
     assert "stars" in said["compare stars.json"]["out"]
+
+
+def test_a_search_method_chooses_the_settings(said: Mapping[str, Any]) -> None:
+    ran = said["run searched.yaml"]
+    assert ran["code"] == 0, ran["err"]
+    report = (said["folder"] / json.loads(ran["out"])["report"]).parent
+    tried = json.loads((report / "search.json").read_text())["trials"]
+    assert [trial["setting"] for trial in tried if not trial["is_given"]] == ["again-times3", "again-times4"]
+    assert json.loads((report / "report.json").read_text())["search"]["is_adaptive"] is False

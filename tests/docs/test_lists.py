@@ -9,9 +9,9 @@ import pytest
 from ragtrial.components.chunkers.base import CHUNKERS
 from ragtrial.components.executors.processes import ProcessExecutor
 from ragtrial.components.executors.ray import RayExecutor
+from ragtrial.config.sweep import METHODS
 from ragtrial.engines import STORES
 from ragtrial.labelling.importers.converting import HOWS
-from ragtrial.search.search_run import METHODS
 from ragtrial.views.sections import plot_names
 
 

@@ -15,7 +15,7 @@ from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN
 from ragtrial.config.metric_choice import choose_metrics
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.strict_yaml import AS_WRITTEN, KeyPath, YamlText, merged, parse_yaml
-from ragtrial.config.sweep import PlacedFault, keys_in
+from ragtrial.config.sweep import METHODS, PlacedFault, keys_in
 from ragtrial.config.variants import all_configs, follow, kind_changes, laid_over, nested
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
@@ -276,7 +276,7 @@ def _search_faults(config: ExperimentConfig) -> Iterator[PlacedFault]:
     if config.sweep is None or not config.sweep.matrix:
         axes = "name some in sweep.matrix, like {chunker.size: [128, 256]}"
         yield ("search",), f"search has no axes to search along; {axes}."
-    if search.method != "random" and search.held_out is None:
+    if METHODS[search.method].is_adaptive and search.held_out is None:
         why = "which looks at the labels while it searches, so that the verdict needs other queries"
         message = f"search.method is {search.method}, {why}: set search.held_out, like 0.3, or method: random."
         yield ("search", "method"), message

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import Annotated, Any, Literal
@@ -25,6 +25,7 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.errors import did_you_mean, listed
 from ragtrial.options import Options, dotted, shown
+from ragtrial.registry import Registry
 from ragtrial.report.schema import COSTS, context_cost
 
 MOST_COMBINATIONS = 100_000
@@ -253,7 +254,30 @@ def unique(combinations: Iterable[Combination]) -> list[Combination]:
     return list(first.values())
 
 
-Method = Literal["random", "tpe"]
+@dataclass(frozen=True)
+class SearchMethod:
+    """A way to choose settings: ``search`` asks a ``SearchRun`` for them.
+
+    A method that ``is_adaptive`` looks at scores, so that the verdict needs held-out queries. ``packages`` are those of
+    ``Options``.
+    """
+
+    search: Callable[[Any], None]
+    is_adaptive: bool = True
+    packages: Mapping[str, str] = field(default_factory=dict)
+
+
+METHODS: Registry[SearchMethod] = Registry("search method", "ragtrial.search", SearchMethod)
+
+
+def _method(name: str) -> str:
+    if name not in METHODS:
+        raise ValueError(METHODS.unknown(name))
+    return name
+
+
+def _methods(schema: dict[str, Any]) -> None:
+    schema["enum"] = METHODS.names()
 
 
 def _limit(name: str) -> str:
@@ -271,9 +295,9 @@ class SearchOptions(Options):
 
     @property
     def packages(self) -> Mapping[str, str]:  # type: ignore[override]  # which depends on the method
-        return {"optuna": "search"} if self.method == "tpe" else {}
+        return METHODS[self.method].packages
 
-    method: Method = "random"
+    method: Annotated[str, AfterValidator(_method), Field(json_schema_extra=_methods)] = "random"
     """How settings are chosen. `random` never looks at the labels, so every query counts for the verdict. `tpe`
     (Optuna's tree-structured Parzen estimator) looks at the labels and needs `held_out`."""
 

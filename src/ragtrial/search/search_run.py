@@ -15,7 +15,7 @@ import numpy as np
 from ragtrial.components.endpoints.client import Client
 from ragtrial.config.settings import Setting
 from ragtrial.config.space import Point, Space
-from ragtrial.config.sweep import SearchOptions
+from ragtrial.config.sweep import METHODS, SearchMethod, SearchOptions
 from ragtrial.errors import InputError, RagtrialError, RunError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.pipeline.corpus_stages import EmbeddingStage
@@ -23,7 +23,6 @@ from ragtrial.pipeline.outcome import score_settings
 from ragtrial.pipeline.run import Run
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.pipeline.stage import NotBuiltError, Stage, all_needs
-from ragtrial.registry import Registry
 from ragtrial.search.split import Split
 
 if TYPE_CHECKING:
@@ -253,8 +252,6 @@ class SearchRun:
         )
 
 
-METHODS: Registry[Callable[[SearchRun], None]] = Registry("search method")
-
 _AT_ONCE = 4
 """The number of settings that Optuna suggests together, so that the cheapest runs first."""
 
@@ -264,13 +261,14 @@ _NOTHING_NEW = 10
 _AT_RANDOM = 10
 
 
-@METHODS.register("random")
 def search_at_random(run: SearchRun) -> None:
     """Try random settings, drawn before any is scored, so that the choice does not depend on the labels."""
     run.try_all(run.draw(run.left))
 
 
-@METHODS.register("tpe")
+METHODS.register("random")(SearchMethod(search_at_random, is_adaptive=False))
+
+
 def search_by_tpe(run: SearchRun) -> None:
     """Try what Optuna's tree-structured Parzen estimator suggests. Raises InputError if Optuna is not installed."""
     study, idle = _study(run.seed, min(_AT_RANDOM, max(2, run.left // 4))), 0
@@ -281,6 +279,9 @@ def search_by_tpe(run: SearchRun) -> None:
         for suggestion, trial in zip(suggestions, trials, strict=True):
             _report(study, suggestion, trial, run)
         idle = idle + 1 if run.left == before else 0
+
+
+METHODS.register("tpe")(SearchMethod(search_by_tpe, packages={"optuna": "search"}))
 
 
 def _study(seed: int, startup: int) -> optuna.Study:

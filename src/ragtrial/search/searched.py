@@ -18,7 +18,7 @@ from ragtrial.config.load import written_in
 from ragtrial.config.models import MOST_TIMED, scored
 from ragtrial.config.settings import Setting, setting_of, settings_of
 from ragtrial.config.space import Point, Space
-from ragtrial.config.sweep import Combination, unique
+from ragtrial.config.sweep import METHODS, Combination, unique
 from ragtrial.config.variants import listed_config, probes_of
 from ragtrial.errors import Fault, InputError, ReportError
 from ragtrial.evaluation.grading import Scores
@@ -27,7 +27,7 @@ from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.report.model import Report, environment
 from ragtrial.report.schema import SearchedPart
 from ragtrial.search.search_result import Choice, SearchResult, TrialPart, decide, sentences_of
-from ragtrial.search.search_run import METHODS, SearchRun, TrialRunner
+from ragtrial.search.search_run import SearchRun, TrialRunner
 from ragtrial.search.split import power_sentence, split_of
 
 RESULT, WINNER = "search.json", "winner.yaml"
@@ -54,7 +54,7 @@ def search_experiment(config: ExperimentConfig, options: RunOptions) -> Report:
     options.listener.notice(power_sentence(split, config.search))
     search = SearchRun(Space(config), run.settings, split, runner)
     baseline = search.baseline.setting  # which is tried first
-    METHODS[config.search.method](search)
+    METHODS[config.search.method].search(search)
     ended = search.ended
     listed = listed_config(config, _combinations(search))
     settings = {setting.key: setting for setting in settings_of(listed)[0]}
@@ -103,7 +103,7 @@ def _with_search(report: Report, search: SearchRun, result: SearchResult) -> Rep
     """``report`` with a summary of the search."""
     part = SearchedPart(
         method=result.method,
-        is_adaptive=search.options.method != "random",
+        is_adaptive=METHODS[search.options.method].is_adaptive,
         baseline=result.baseline,
         winner=result.winner.setting if result.winner else None,
         held_out=list(search.split.held_out),

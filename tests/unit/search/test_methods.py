@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 
 from ragtrial.config.settings import Setting
-from ragtrial.config.sweep import Method
-from ragtrial.search.search_run import METHODS, Measured, SearchRun, Trial
+from ragtrial.config.sweep import METHODS
+from ragtrial.search.search_run import Measured, SearchRun, Trial
 from searches import CONFIG, QUERIES, Recorded, run_of
 
-ADAPTIVE: list[Method] = ["tpe"]
+ADAPTIVE = [name for name, method in METHODS.members() if method.is_adaptive]
 
 
 def searched(
     method: str, engine: Recorded, settings: int = 20, more: str = "", minutes: float | None = None
 ) -> SearchRun:
     run = run_of(f"{{method: {method}, settings: {settings}, held_out: 0.3{more}}}", engine, minutes)
-    METHODS[run.options.method](run)
+    METHODS[run.options.method].search(run)
     return run
 
 
@@ -69,7 +69,7 @@ def test_no_setting_is_begun_after_the_minutes_or_the_calls(method: str) -> None
     run = run_of(
         f"{{method: {method}, settings: 20, held_out: 0.3, calls: 500}}", engine, calls=lambda: 100 * len(engine.run)
     )
-    METHODS[run.options.method](run)
+    METHODS[run.options.method].search(run)
     assert len(engine.run) == 5
     assert run.ended == "the limit search.calls was reached; the same command continues"
 
@@ -79,18 +79,18 @@ def test_random_search_draws_before_it_sees_a_score_or_tries_all() -> None:
     one, other = Recorded(), Recorded({"index_bytes": 1.0})
     searched("random", one)
     run = run_of("{settings: 20, within: {index_bytes: 0.0}}", other)
-    METHODS["random"](run)
+    METHODS["random"].search(run)
     assert one.run == other.run
     # 3 sizes of dense, and 3 sizes by 3 values of b for bm25; one of each is the config as it is.
     text = CONFIG.replace("{between: [0.5, 2.0]}", "[1.2]")
     engine = Recorded()
     run = run_of("{settings: 100}", engine, text=text)
-    METHODS["random"](run)
+    METHODS["random"].search(run)
     assert run.space.size == 12
     assert len({trial.setting.key for trial in run.trials} | {one.key for one in run.failed}) == 13
     assert run.ended == "no other setting is left to try"
     run = run_of("{settings: 5, within: {index_bytes: 100}}", Recorded({"index_bytes": None}))
-    METHODS["random"](run)
+    METHODS["random"].search(run)
     assert not any(trial.is_within for trial in run.trials)
 
 
