@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ragtrial.report.model import load_report, write_folder
@@ -78,3 +79,25 @@ def test_what_cannot_be_compared_across_is_refused(folder: Path, capsys: Capture
         made = ragtrial(capsys, "compare", *arguments, "--across")
         assert made.code == 2
         assert message in made.err
+
+
+def table(name: str, **systems: float) -> str:
+    """A CSV with a column for each system, whose scores are random about its mean."""
+    random, questions = np.random.default_rng(len(name)), range(20)
+    rows = [",".join([f"{name} {at}?", *(f"{random.normal(mean, 0.1):.4f}" for mean in systems.values())])
+            for at in questions]  # fmt: skip
+    Path(name).write_text("\n".join([f"question,{','.join(systems)}", *rows, ""]))
+    return name
+
+
+def test_each_table_of_scores_is_a_data_set(folder: Path, capsys: Capture) -> None:
+    two = table("one.csv", a=0.5, b=0.9), table("other.csv", b=0.9, a=0.5, c=0.1)
+    options = "--across --baseline a --lower-is-better score --json"
+    made = succeeded(capsys, "compare", *two, *options.split()).json
+    assert [part["name"] for part in made["data_sets"]] == list(two)
+    assert [(part["setting"], part["worse_on"]) for part in made["settings"]] == [("b", list(two))]
+    assert made["left_out"] == ["c"]
+    done = ragtrial(capsys, "compare", two[0], table("third.csv", x=0.5, y=0.5), "--across")
+    assert done.code == 2
+    assert "0 settings are in all reports (one.csv has a, b; third.csv has x, y)" in done.err
+    assert "give a system one name in all tables" in done.err

@@ -91,5 +91,6 @@ def _across(terminal: Terminal, compared: TableInputs, settings: tuple[str, ...]
         margin=compared.margin,
         confidence=compared.confidence,
         directory=compared.results,
+        better=compared.better,
     )
     return Answer(comparison, comparison_tables.across_blocks(comparison, terminal.width))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from ragtrial.comparison.report_inputs import ComparedReport, read_entries
 from ragtrial.comparison.statistics.estimates import combined_effect, finite
 from ragtrial.errors import ComparisonError, counted, did_you_mean, listed
 from ragtrial.evaluation.clusters import linearised
+from ragtrial.records import Direction
 from ragtrial.report.schema import Part
 
 FEW = 5
@@ -94,12 +96,14 @@ def compare_across(
     margin: float = 0.02,
     confidence: float = 0.95,
     directory: str | Path = "results",
+    better: Mapping[str, Direction] = MappingProxyType({}),
 ) -> AcrossComparison:
     """Compare the settings of equal names in several reports with ``baseline`` (default: the first setting).
 
-    Raises InputError for reports that cannot be read, or have too little in common.
+    Each table of scores is a data set; ``better`` has directions of their metrics. Raises InputError for reports that
+    cannot be read, or have too little in common.
     """
-    entries, _ = read_entries(references, None, None, Path(directory))
+    entries, _ = read_entries(references, None, None, Path(directory), better, apart=True)
     names, left_out = _common(entries, settings, baseline)
     baseline, *others = names
     metric = metric or entries[0].report.primary_metric
@@ -141,9 +145,10 @@ def _common(
     baseline = baseline or next(iter(wanted), None)
     names = [name for name in common if name in wanted or name == baseline]
     if len(names) < 2:
+        having = "; ".join(f"{entry.name} has {listed(entry.names, 5)}" for entry in entries)
         raise ComparisonError(
-            f"there is nothing to compare: {len(names)} of the settings are in all reports. Run one config's settings "
-            "on each data set."
+            f"there is nothing to compare: {counted(len(names), 'setting is', 'settings are')} in all reports "
+            f"({having}). Run one config's settings on each data set, or give a system one name in all tables."
         )
     names.sort(key=lambda name: name != baseline)
     return names, [name for name in every if name not in common]

@@ -118,18 +118,18 @@ class _Entries(dict[object, ComparedReport]):
 
 def read_entries(
     references: Sequence[Reference], settings: Sequence[str] | None, baseline: Reference | None, directory: Path,
-    better: Mapping[str, Direction] = MappingProxyType({}),
+    better: Mapping[str, Direction] = MappingProxyType({}), *, apart: bool = False,
 ) -> tuple[list[ComparedReport], Baseline | None]:  # fmt: skip
     """The reports of ``references`` with their chosen settings, and the baseline.
 
-    Tables of scores become one report together if no two have a setting of one name; ``better`` has directions of their
-    metrics. ``settings`` are ``SETTING`` or ``REPORT:SETTING``; None means all. A baseline in another report is read as
-    well, and a baseline that is not in ``settings`` is still compared. Raises ReportError for missing reports and
-    settings, all at once; ComparisonError for a report without queries or settings.
+    Tables of scores become one report together if no two have a setting of one name, unless they are to be ``apart``;
+    ``better`` has directions of their metrics. ``settings`` are ``SETTING`` or ``REPORT:SETTING``; None means all. A
+    baseline in another report is read as well, and a baseline that is not in ``settings`` is still compared. Raises
+    ReportError for missing reports and settings, all at once; ComparisonError for a report without queries or settings.
     """
     if not references:
         raise ComparisonError("no report is given; name one or more: a folder, a run id, or `latest`.")
-    reading = _Entries(directory, read_tables([*references, baseline], better))
+    reading = _Entries(directory, read_tables([*references, baseline], better, apart=apart))
     faults: list[Fault] = []
     for reference in references:
         try:

@@ -1,10 +1,12 @@
 """Tables of scores are compared as the same numbers in a report are, whatever their form."""
 
 import csv
+import gzip
 import io
 import json
 import random
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import hand_made
 from ragtrial import compare
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.errors import InputError, ReportError
+from ragtrial.runs.streams import release
 from ragtrial.scoring.tables.reading import read_table
 from ragtrial.scoring.tables.table_report import table_reports
 
@@ -101,6 +104,19 @@ def test_frames_and_rows_in_memory_are_tables(expected: list[Any], tmp_path: Pat
     assert numbers(compare(tmp_path / "long.parquet")) == expected
 
 
+def test_standard_input_is_a_table_as_often_as_it_is_named(
+    monkeypatch: pytest.MonkeyPatch, expected: list[Any]
+) -> None:
+    for content in (FORMS["long.csv"].encode(), gzip.compress(FORMS["long.jsonl"].encode())):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        assert numbers(compare("-")) == numbers(compare("-")) == expected
+        release("-")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{HEAD}q1,a,f1,1\nq2,a,f1,bad\n".encode())))
+    with pytest.raises(ReportError, match=r"^standard input:3: .*'bad'"):
+        read_table("-")
+    release("-")
+
+
 def test_a_file_for_each_system_is_a_setting_that_is_called_like_it(tmp_path: Path, expected: list[Any]) -> None:
     files = [
         written(tmp_path, f"{system}.csv", text_of([{"ndcg@10": value} for value in values]))
@@ -142,9 +158,8 @@ CAPITALS: dict[str, tuple[list[str], int, dict[str, int | None]]] = {
     "ragas, JSON": (["ragas-plain.json", "ragas-reranked.csv"], 12, {"exact_match": None}),
     "promptfoo": (["promptfoo.json"], 3, {"Correct": 1}),
     "inspect": (["inspect-plain.json", "inspect-reranked.eval"], 4, {"includes": None, "match": None}),
-    "lm-eval": ([f"lm-eval-{name}/samples_capitals.jsonl" for name in ("plain", "reranked")], 12,
-                {"exact_match": None}),
-}  # fmt: skip
+    "lm-eval": (["lm-eval-plain/samples_capitals.jsonl", "lm-eval-reranked"], 12, {"exact_match": None}),
+}
 """The files, the number of questions, and metrics with the question that has no value, as made by the tools."""
 
 
@@ -170,6 +185,28 @@ def test_files_of_other_tools_have_the_best_value_where_their_system_is_right(to
                 expected[failed] = None
             found = setting.per_query.evaluations[metric]
             assert [value if value is None else value == best for value in found] == expected, (system, metric)
+
+
+def test_a_folder_of_lm_eval_has_the_newest_samples_of_each_task_and_model(tmp_path: Path) -> None:
+    values = {
+        ("b__x", "maths", "2026-01-02"): 1, ("b__x", "words", "2026-01-02"): 0, ("b__x", "maths", "2025-12-31"): 7,
+        ("a__y", "maths", "2026-01-01"): 0, ("a__y", "words", "2026-01-03"): 1,
+    }  # fmt: skip
+    for (model, task, day), value in values.items():
+        (tmp_path / model).mkdir(exist_ok=True)
+        sample = {"doc_id": 0, "doc_hash": "same", "filter": "none", "metrics": ["acc"], "acc": value}
+        name = f"samples_{task}_{day}T10-00-00.123456.jsonl"
+        written(tmp_path / model, name, f"{json.dumps(sample)}\n{json.dumps({**sample, 'doc_id': 1})}\n")
+        written(tmp_path / model, f"results_{day}T10-00-00.123456.json", "{}")
+    (whole,) = table_reports([read_table(tmp_path)], {})
+    (apart,) = table_reports([read_table(str(tmp_path / model)) for model in ("a__y", "b__x")], {})
+    for report in (whole, apart):
+        found = {setting.name: setting.per_query.evaluations["acc"] for setting in report.settings}
+        assert found == {"a__y": [0, 0, 1, 1], "b__x": [1, 1, 0, 0]}
+        assert [(query.id, query.tags) for query in report.queries][1:3] == [
+            ("maths 1-same", ["maths"]), ("words 0-same", ["words"])
+        ]  # fmt: skip
+    assert [query.tags for query in table_reports([read_table(FOREIGN / "lm-eval-plain")], {})[0].queries] == [[]] * 12
 
 
 def test_prompts_of_one_provider_are_settings_of_their_own(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ class Score:
     error: str = ""
     fingerprint: str | None = None
     better: Direction | None = None
+    tag: str = ""
 
 
 @dataclass(frozen=True, eq=False)

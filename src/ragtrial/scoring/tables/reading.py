@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ragtrial.dataset.foreign_files import Content, read_content, recognised, tried
@@ -12,28 +14,47 @@ from ragtrial.errors import Fault, ReportError, counted, listed
 from ragtrial.records import Direction
 from ragtrial.report.model import Report
 from ragtrial.runs.formats.rows import table_columns
-from ragtrial.runs.streams import stem_of
+from ragtrial.runs.streams import is_standard_input, name_of, open_source, stem_of
 from ragtrial.scoring.tables.base import SCORE_FORMS, ScoreForm, ScoreTable, Source, converted, is_blank
 from ragtrial.scoring.tables.inspect_zip import is_zip, read_zip
 from ragtrial.scoring.tables.table_report import table_reports
 
 _DECIMAL = re.compile(r"[-+]?\d+(,\d+)?(e[-+]?\d+)?\s?%?", re.IGNORECASE)
+_SAMPLES = re.compile(r"samples_(.*?)(?:_\d{4}-\d\d-\d\dT[\d.-]+)?\.jsonl", re.DOTALL)
 HEADER = "question,system,metric,score"
 
 
 def table_of(reference: object) -> tuple[Any, str | None] | None:
-    """The file, data frame or list of rows that ``reference`` is, and the setting that it names; None for a report.
+    """The file, folder, data frame or list of rows that ``reference`` is, and the setting that it names.
 
-    ``FILE:SETTING`` is one setting of a file.
+    ``FILE:SETTING`` is one setting of a file. None for a report.
     """
     if not isinstance(reference, str | Path):
         is_table = hasattr(reference, "__arrow_c_stream__") or hasattr(reference, "columns")
         return (reference, None) if is_table or isinstance(reference, list | tuple) else None
     before, _, setting = str(reference).rpartition(":")
     for path, named in ((str(reference), None), (before, setting)):
-        if path and Path(path).is_file() and Path(path).name not in ("report.json", "latest"):
+        if path and _is_table(Path(path)):
             return path, named
     return None
+
+
+def _is_table(path: Path) -> bool:
+    is_file = path.is_file() and path.name not in ("report.json", "latest")
+    return is_file or is_standard_input(path) or bool(samples_in(path))
+
+
+def samples_in(folder: Path) -> list[Path]:
+    """The newest file of samples of each model and task in a folder of lm-eval; nothing in any other folder.
+
+    The folder has a folder for each model, or is that of a model.
+    """
+    paths = sorted([*folder.glob("samples_*.jsonl"), *folder.glob("*/samples_*.jsonl")])
+    return list({(path.parent, _task(path)): path for path in paths}.values())
+
+
+def _task(samples: Path) -> str:
+    return _SAMPLES.fullmatch(samples.name)[1]  # type: ignore[index]  # as ``samples_in`` finds them
 
 
 def directions_of(lower: Iterable[str], higher: Iterable[str]) -> dict[str, Direction]:
@@ -47,19 +68,23 @@ Tables = Mapping[object, tuple[Report, Sequence[str]]]
 """The report of each table, and its settings in it, by ``table_key``."""
 
 
-def read_tables(references: Iterable[object], better: Mapping[str, Direction]) -> Tables:
-    """The tables among ``references``, read together. Raises ReportError with the faults of all."""
+def read_tables(references: Iterable[object], better: Mapping[str, Direction], *, apart: bool = False) -> Tables:
+    """The tables among ``references``, read together, or ``apart`` as data sets that have nothing in common.
+
+    Raises ReportError with the faults of all.
+    """
     sources = {table_key(table[0]): table[0] for table in map(table_of, references) if table is not None}
     tables: dict[object, ScoreTable] = {}
     faults: list[Fault] = []
     for number, (key, source) in enumerate(sources.items(), 1):
         try:
-            tables[key] = read_table(source, number, is_alone=len(sources) == 1)
+            tables[key] = read_table(source, number, is_alone=apart or len(sources) == 1)
         except ReportError as error:
             faults += error.faults
     if faults:
         raise ReportError(*faults)
-    reports = table_reports(list(tables.values()), better) if tables else []
+    groups = [[table] for table in tables.values()] if apart else [list(tables.values())]
+    reports = [report for group in groups if group for report in table_reports(group, better)]
     each = reports * len(tables) if len(reports) == 1 else reports
     return {key: (report, tables[key].settings) for key, report in zip(tables, each, strict=True)}
 
@@ -70,10 +95,12 @@ def table_key(source: object) -> object:
 
 
 def read_table(source: object, number: int = 1, *, is_alone: bool = True) -> ScoreTable:
-    """The scores of a file, a data frame, or a list of rows.
+    """The scores of a file, a folder of lm-eval, a data frame, or a list of rows.
 
     A table in memory is called by its ``number`` among the tables. Raises ReportError with all faults.
     """
+    if isinstance(source, str | Path) and (files := samples_in(Path(source))):
+        return _table_of_samples(Path(source), files)
     if isinstance(source, str | Path):
         content, name = _content(Path(source)), stem_of(source)
     else:
@@ -88,7 +115,19 @@ def read_table(source: object, number: int = 1, *, is_alone: bool = True) -> Sco
     return ScoreTable(name, content.file, form.name, scores, _directions(form), given.warnings)
 
 
+def _table_of_samples(folder: Path, files: Sequence[Path]) -> ScoreTable:
+    """The scores of a folder of lm-eval; the task is a tag of its questions if there are several tasks."""
+    tables = {file: read_table(file, is_alone=False) for file in files}
+    scores = [(_task(file), score) for file, table in tables.items() for score in table.scores]
+    if len({task for task, _ in scores}) > 1:
+        scores = [(task, replace(score, id=f"{task} {score.id}", tag=task)) for task, score in scores]
+    first = tables[files[0]]
+    return replace(first, name=folder.name, file=str(folder), scores=[score for _, score in scores])
+
+
 def _content(path: Path) -> Content:
+    if is_standard_input(path):
+        return _standard_input()
     if is_zip(path):
         return Content(str(path), read_zip(path), ReportError)
     content = read_content(path, ReportError, HEADER, keeps_case=True)
@@ -101,6 +140,17 @@ def _content(path: Path) -> Content:
             rows = [{name: column[index] for name, column in value.items()} for index in first]
             return Content(content.file, rows, ReportError, lines=range(1, len(rows) + 1))
     return content
+
+
+def _standard_input() -> Content:
+    """The content of a copy, since files are read from their beginning several times."""
+    with TemporaryDirectory() as folder, open_source("-", ReportError, keeps=True) as stream:
+        copy = Path(folder, "copy")
+        copy.write_bytes(stream.read())
+        try:
+            return replace(_content(copy), file=name_of("-"))
+        except ReportError as error:
+            raise ReportError(*(replace(fault, file=name_of("-")) for fault in error.faults)) from error
 
 
 def _read_decimal_commas(rows: Sequence[Any]) -> None:

@@ -234,7 +234,8 @@ def _queries(tables: Sequence[ScoreTable], key: Key) -> list[schema.QueryPart]:
         raise ReportError(*list(dict.fromkeys(faults))[:20])
     return [
         schema.QueryPart(
-            id=name, text=score.text, tags=[], relevant_docs=[], cluster=score.cluster, fingerprint=score.fingerprint
+            id=name, text=score.text, tags=[score.tag] if score.tag else [], relevant_docs=[], cluster=score.cluster,
+            fingerprint=score.fingerprint,
         )
         for name, score in queries.items()
-    ]
+    ]  # fmt: skip
