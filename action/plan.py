@@ -11,5 +11,5 @@ import sys
 
 command = ["ragtrial", "plan", "--quiet", "--no-latency", "--json", *sys.argv[1:]]
 plan = json.loads(subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout)
-print(f"fingerprint={plan.get('fingerprint', '')}")
-print(f"workspace={plan.get('workspace', '~/.cache/ragtrial')}")
+for name, default in {"fingerprint": "", "workspace": "~/.cache/ragtrial"}.items():
+    print(f"{name}={' '.join(str(plan.get(name, default)).splitlines())}")  # a second line would be another output

@@ -116,10 +116,15 @@ def test_what_is_installed(tmp_path: Path, given: dict[str, str], words: list[st
 
 
 def test_an_experiment_that_cannot_be_planned_has_no_fingerprint(tmp_path: Path) -> None:
-    """As before its model is downloaded; the run asks once more."""
+    """As before its model is downloaded; the run asks once more. A workspace is no other output."""
     job = Job(tmp_path, tmp_path / "temp", {})
     job.steps([{"run": 'python "$GITHUB_ACTION_PATH/action/plan.py" gone.yaml'}], {})
     assert (job.code, job.log) == (0, "fingerprint=\nworkspace=~/.cache/ragtrial\n")
+    small_experiment(tmp_path)
+    job = Job(tmp_path, tmp_path / "temp", {})
+    more = """--set 'workspace="a\\nfingerprint=of an attacker"'"""
+    job.steps([{"run": f'python "$GITHUB_ACTION_PATH/action/plan.py" experiment.yaml {more}'}], {})
+    assert re.fullmatch(f"fingerprint=[0-9a-f]{{32}}\nworkspace={tmp_path}/a fingerprint=of an attacker\n", job.log)
 
 
 def test_the_comment_of_the_user_of_a_token_is_found_on_any_page(comments: Comments) -> None:

@@ -42,8 +42,9 @@ _FORMULA = re.compile(r"[=+\-@\t\r\n＝＋－＠]|::")
 
 _NOT_XML = re.compile("[^\t\n\x20-\x7e\xa0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKUP = re.compile(r"[^A-Za-z0-9 .,:;()%+-]")
-_REFERENCE = re.compile(r"(?<![A-Za-z0-9_])@|#(?=[0-9])|\bgh(?=-[0-9])|\bwww(?=\.)", re.IGNORECASE)
-"""The beginning of a mention, of a number of an issue, and of an address: GitHub links them in text without markup."""
+_REFERENCE = re.compile(r"(?<![A-Za-z0-9_])@|[#!&](?=[0-9])|\bgh(?=-[0-9])|\bwww(?=\.)", re.IGNORECASE)
+"""The beginning of a mention, of the number of an issue, a merge request or an epic, and of an address: GitHub and
+GitLab link them in text without markup, and note each mention where it leads."""
 
 
 def load_json(content: bytes | str) -> Any:

@@ -89,6 +89,7 @@ def test_markdown_xml_and_the_deepest_json_hold_what_they_can() -> None:
         "@c": "&#64;&#8203;c",
         "ndcg@10": "ndcg&#64;10",
         "#1 #x": "&#35;&#8203;1 &#35;x",
+        "!2 &3!": "&#33;&#8203;2 &#38;&#8203;3&#33;",
         "Www.e.x": "Www&#8203;.e.x",
     }
     assert {text: for_markdown(text) for text in shown} == shown
