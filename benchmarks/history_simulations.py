@@ -10,7 +10,8 @@ standard deviation 0.2 (of `walk` and `changes`, between two changes). In `step`
 are higher by 0.05, in `change` by 0.05 on average with the deviation 0.2, and noise is a quarter of the other.
 
 ``Steps.follow`` is what is simulated. To save time, a run is not inferred if each studentised difference is below 85%
-of Student's critical value at its level; `--check` infers these as well.
+of Student's critical value at its level, and histories with a true step, five times as many, are tested by Student's t
+alone; `--check` infers all of these as well.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ragtrial.comparison.comparison_input import Pair, PairedScores
-from ragtrial.comparison.history import Outcome, Steps
+from ragtrial.comparison.history import AFTER_STEP, Outcome, Steps
 from ragtrial.comparison.statistics.samples import Procedure, Sample
 from ragtrial.evaluation.clusters import Places
 from ragtrial.evaluation.grading import Scores
@@ -37,6 +38,7 @@ DEVIATION = 0.2
 BREAK_EVERY = 10
 CORRELATION = 0.7
 SCREEN = 0.85
+POWER = ("step", "change")
 
 
 @dataclass(frozen=True)
@@ -108,22 +110,36 @@ def steps_of(values: Scores, cell: Cell) -> Iterator[tuple[int, int]]:
             yield from ((run, outcome.claim) for outcome in outcomes.values() if outcome.claim)
 
 
+def steps_by_student(values: Scores, cell: Cell) -> Iterator[tuple[int, int]]:
+    """The same of the only setting, as ``Steps`` goes on, by Student's t."""
+    accepted, number = 0, 0
+    for run in range(1, RUNS):
+        number += 1
+        differences = values[run, 0] - values[accepted, 0]
+        error = differences.std(ddof=1) / cell.questions**0.5
+        critical = -stdtrit(cell.questions - 1, Procedure().with_alpha_spending(number).level / 2)
+        if abs(differences.mean()) > critical * error:
+            yield run, int(np.sign(differences.mean()))
+            accepted, number = run, AFTER_STEP
+
+
 def simulated(cell: Cell) -> list[list[tuple[int, int]]]:
     """The steps of each history."""
     random = np.random.default_rng([20261126, crc32(repr(cell).encode())])
-    return [list(steps_of(scores_of(random, cell), cell)) for _ in range(cell.experiments)]
+    steps, count = (steps_of, 1) if cell.kind not in POWER or cell.is_checked else (steps_by_student, 5)
+    return [list(steps(scores_of(random, cell), cell)) for _ in range(count * cell.experiments)]
 
 
 def cells(options: argparse.Namespace) -> list[Cell]:
     kinds = [("noise", 1, 30, 1), ("noise", 1, 100, 1), ("noise", 3, 100, 1), ("noise", 1, 100, 4),
              ("sparse", 1, 100, 1), ("sparse", 3, 100, 1), ("walk", 1, 100, 1), ("walk", 3, 100, 1),
              ("changes", 3, 100, 1), ("breaks", 1, 100, 1), ("breaks", 3, 30, 1)]  # fmt: skip
-    kinds += [(kind, 1, questions, 1) for kind in ("step", "change") for questions in (100, 200, 400)]
+    kinds += [(kind, 1, questions, 1) for kind in POWER for questions in (100, 200, 400)]
     return [Cell(*kind, options.experiments, options.check) for kind in kinds]
 
 
 def line_of(cell: Cell, histories: Sequence[Sequence[tuple[int, int]]]) -> str:
-    is_true = cell.kind in ("step", "change")
+    is_true = cell.kind in POWER
     false = [any(not is_true or run < STEP_AT or claim < 0 for run, claim in steps) for steps in histories]
     found = [next((run - STEP_AT + 1 for run, claim in steps if run >= STEP_AT and claim > 0), RUNS)
              for steps in histories]  # fmt: skip

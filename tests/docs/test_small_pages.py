@@ -20,6 +20,7 @@ from pages import commands, fenced, replace_sections
 from ragtrial import load_config, run_experiment
 from ragtrial.cli.group import group
 from ragtrial.cli.questions_command import command as questions
+from ragtrial.comparison.history import AFTER_STEP
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.components.embedders.model_files import Precision
 from ragtrial.labelling.drafting import COPIED, DRAFT_PLACES, PASSAGE_SIZE, STYLES
@@ -81,7 +82,7 @@ def test_the_history_page_says_what_its_commands_print_and_what_levels_are(tmp_p
     done = run_script("\n".join(commands), tmp_path)
     assert done.code == 0, done.err
     assert done.out.splitlines()[-1] == "public/index.html"
-    for number, share in ((1, "1.9%"), (2, "0.7%"), (10, "0.06%")):
+    for number, share in ((1, "1.9%"), (2, "0.7%"), (AFTER_STEP + 1, "0.17%"), (10, "0.06%")):
         assert f"{100 * Procedure().with_alpha_spending(number).level:.{len(share) - 3}f}%" == share
         assert share in page
 

@@ -38,6 +38,10 @@ _LONGEST_VALUE = 60
 
 _MOST_CHANGES = 8
 
+AFTER_STEP = 4
+"""The number that the comparisons after a step go on from. A run that shows a step scored high or low by some chance,
+too, so that noise alone more often differs from it; at these levels that shows another step in at most 5% of cases."""
+
 
 class PointPart(Part):
     """A setting in a run, and its difference from the last accepted run."""
@@ -107,7 +111,7 @@ class Outcome:
 
 @dataclass
 class Steps:
-    """The sequence of comparisons with accepted runs; ``number`` counts them since the last step."""
+    """The sequence of comparisons with accepted runs; ``number`` counts them, and is set back by a step."""
 
     procedure: Procedure
     number: int = 0
@@ -144,7 +148,7 @@ class Steps:
         self.number += bool(Sample(family).tested.any())
         (inference,) = infer([family], self.procedure.with_alpha_spending(max(self.number, 1)))
         if inference.claims.any():
-            self.number = 0
+            self.number = AFTER_STEP
         numbers = zip(pairs, inference.mean, inference.low, inference.high, inference.claims, strict=True)
         return [
             Outcome(pair.baseline, finite(mean), None if np.isnan(low) else (float(low), float(high)), int(claim))
@@ -321,7 +325,8 @@ def _state(runs: Sequence[HistoryRunPart]) -> Iterator[str]:
         yield f"Step in the newest run: {newest.sentences[0]}"
         yield from newest.sentences[1:]
     else:
-        yield f"No step is shown in the {counted(len(since), 'run')} since {runs[last].time}."
+        shown = counted(len(since), "run") if len(since) > 1 else "run"
+        yield f"No step is shown in the {shown} since {runs[last].time}."
     if last and since:
         yield from (f"Last step, {runs[last].time}: {sentence}" for sentence in runs[last].sentences)
     broken = [run for run in since[:-1] if run.breaks]

@@ -76,7 +76,7 @@ def test_a_step_is_accepted_and_repeated_scores_are_no_new_comparison() -> None:
     rows = [BASE, BASE, noisy, noisy, few, BETTER, BETTER, noisy, BASE]
     steps = Steps(Procedure())
     assert outcomes(steps, rows) == [None, (0, 0), (0, 0), (0, 0), (0, 0), (0, 1), (5, 0), (5, -1), (7, 0)]
-    assert steps.number == 1  # BASE against the accepted run 7
+    assert steps.number == 5  # BASE against the accepted run 7, the first one after a step
     steps = Steps(Procedure())
     outcomes(steps, rows[:5])
     assert steps.number == 1  # neither repeats, nor nine differing questions, spend anything
@@ -169,9 +169,9 @@ SINCE = "2 November 2026, 02:00 UTC"
         ([A], ["One run so far, of 1 November 2026, 02:00 UTC: a step needs two."]),
         ([A, NOISY, A], ["No step is shown in the 2 runs since 1 November 2026, 02:00 UTC."]),
         ([A, B], [f"Step in the newest run: a is better than in run {run_id(0)}: ndcg@10 +0."]),
-        ([A, B, B], [f"No step is shown in the 1 run since {SINCE}.", f"Last step, {SINCE}: a is better than"]),
-        ([A, {"a": BASE + FEW}], ["No step is shown in the 1 run", "In 1 of 1 comparison since then fewer than ten"]),
-        ([A, {"a": [None] * COUNT}], ["No step is shown in the 1 run", "In 1 of 1 comparison since then fewer than"]),
+        ([A, B, B], [f"No step is shown in the run since {SINCE}.", f"Last step, {SINCE}: a is better than"]),
+        ([A, {"a": BASE + FEW}], ["No step is shown in the run", "In 1 of 1 comparison since then fewer than ten"]),
+        ([A, {"a": [None] * COUNT}], ["No step is shown in the run", "In 1 of 1 comparison since then fewer than"]),
     ],
 )
 def test_the_state_is_told_as_it_is(runs: Sequence[Mapping[str, Values]], sentences: Sequence[str]) -> None:
