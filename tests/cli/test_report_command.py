@@ -132,6 +132,30 @@ def test_what_a_hostile_report_says_is_text(site: Path, capsys: Capture, browser
         assert (seen.console, [url for url in seen.requests if not url.startswith("file:")]) == ([], [])
 
 
+def test_a_keyboard_reaches_the_values_of_each_plot_and_each_run(site: Path, browser: Browser) -> None:
+    old, new = runs_of(site)
+    page = browser.new_context(bypass_csp=True).new_page()
+    page.goto((site / "index.html").as_uri())
+    reached = []
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.getAttribute('href') || document.activeElement.innerText"))
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineWidth") == "2px"
+    assert reached == ["Values of dense, newest first", f"{new}.html", f"{old}.html"]
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement === document.body"), "nothing else takes the focus"
+    for _ in range(3):
+        page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    first, second = page.locator("details li").all_inner_texts()
+    assert first.endswith(f": 1.000, 0.000 from run {old}: no step")
+    assert second.endswith(": 1.000, the first run of this line")
+    assert violations(page) == []
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{new}.html")
+
+
 def test_a_site_that_cannot_be_says_why(site: Path, capsys: Capture) -> None:
     shutil.copytree("results/small", "results/other")
     for arguments, message in {
