@@ -178,7 +178,7 @@ class Letters(DeclaredEmbedder):
     kind: Literal["letters"] = "letters"
     """How often each letter is there."""
 
-    def fingerprint_parts(self, digest=None):
+    def hashed_parts(self, digest=None):
         return {}
 
     def load(self):
