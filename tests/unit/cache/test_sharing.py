@@ -21,6 +21,7 @@ import pytest
 from commands import commands_of
 from experiments import DOCUMENTS, Experiment, write_experiment
 from local_servers import local_server
+from ragtrial.cache.journal import append_row, read_rows
 from ragtrial.cache.seals import check_bytes
 from ragtrial.cache.sharing import SharedCache, Transfer
 from ragtrial.cache.upkeep import Upkeep
@@ -350,6 +351,19 @@ def test_two_pulls_at_once_fetch_the_same_rows_undamaged(tmp_path: Path, monkeyp
     assert [transfer.damaged for transfer in transfers] == [[], []]
     with VectorCache(target.root / "vectors" / "numbers.sqlite") as fetched:
         np.testing.assert_array_equal(fetched.read(keys), vectors)
+
+
+def test_answers_that_are_not_there_are_added(tmp_path: Path) -> None:
+    url, name = str(tmp_path / "shared"), "0" * 32
+    for folder, keys in (("source", "ab"), ("target", "bc")):
+        for key in keys:
+            path = Workspace(tmp_path / folder).root / "answers" / f"{name}.jsonl"
+            path.parent.mkdir(exist_ok=True)
+            append_row(path, {"key": key, "reply": {"text": key}})
+    for _ in range(2):
+        SharedCache(url).push(Upkeep(tmp_path / "source").entries())
+        SharedCache(url).pull(Workspace(tmp_path / "target"), SharedCache(url).listed())
+        assert [row["key"] for row in read_rows(path)] == ["b", "c", "a"]
 
 
 def test_vectors_of_another_dimension_are_not_fetched(tmp_path: Path) -> None:

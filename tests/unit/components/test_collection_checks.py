@@ -24,8 +24,8 @@ from ragtrial.components.retrievers.dense import DenseRetriever
 from ragtrial.engines import COLLECTIONS
 from ragtrial.engines import Item as StoredItem
 from ragtrial.engines.chroma import ChromaCollectionOptions
-from ragtrial.engines.placement import compare_vectors, survey
-from ragtrial.errors import ConfigError, InputError
+from ragtrial.engines.placement import ItemSpans, compare_vectors, survey
+from ragtrial.errors import ConfigError, InputError, RunError
 from ragtrial.pipeline.run import Run
 from ragtrial.rankings import Floats
 from report_hits import hits_of
@@ -251,6 +251,9 @@ def test_characters_that_are_not_the_item_s_are_told(tmp_path: Path, start: obje
     count, (said,) = survey([[item]], library, options)
     assert count == 1
     assert said.startswith(f"1 of 1 items are not where they say: {fault}")
+    if "has the text" not in fault:
+        with pytest.raises(RunError, match=f"^the item {re.escape(fault)}$"):
+            ItemSpans(library, options).spans([item])
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ def test_codes_are_those_of_sentence_transformers(kind: Quantization, dimension:
     assert codes.dtype == expected.dtype
     np.testing.assert_array_equal(codes, expected)
     assert codes[0].nbytes == ExactStore(quantize=kind).vector_bytes(dimension)
+    assert ExactStore(quantize=kind).open(vectors, tmp_path).use().is_used
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)

@@ -55,6 +55,7 @@ def test_explain_knows_keys_kinds_and_places_with_several(capsys: Capture, monke
     assert max(len(line) for line in made.out.splitlines()) <= 70
     kind = ragtrial(capsys, "explain", "recursive").out
     assert all(f"  {key.name}: " in kind for key in look_up("recursive")[0].keys)
+    assert "\n  match: id or content; default id\n" in ragtrial(capsys, "explain", "dataset").out
     shown = ragtrial(capsys, "explain", "store").out
     assert [line for line in shown.splitlines() if not line.startswith(" ")] == [
         *(f"store (kind {kind})" for kind in STORES.names()),

@@ -138,10 +138,15 @@ FITS = (
      ("a: 1\nb: \x00\n", "2:4: has the character U+0000, which YAML forbids; remove it."),
      ("a: {<<: 3}\n", "1:9: << must name a mapping (an alias like *base)."),
      ("a: {<<: [3]}\n", "1:10: << must name a mapping (an alias like *base)."),
-     ("a: &x [*x]\n", f"1:4: {RING}"), ("a: &x {<<: [*x, *x]}\n", f"1:4: {RING}")],
+     (f"a: {'[' * 51}{']' * 51}\n", f"1:54: {RING}"), ("a: &x [*x]\n", f"1:4: {RING}"),
+     ("a: &x {<<: [*x, *x]}\n", f"1:4: {RING}")],
 )  # fmt: skip
 def test_broken_yaml_is_refused_with_the_place_where_it_breaks(text: str, fault: str) -> None:
     assert faults_of(text) == [fault]
+
+
+def test_fifty_levels_are_read() -> None:
+    read(f"a: {'[' * 50}{']' * 50}\n")
 
 
 # Aliases and merge keys.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragtrial.config.load import load_config
 from ragtrial.config.settings import settings_of
 from ragtrial.config.strict_yaml import parse_yaml
-from ragtrial.config.sweep import SettingNames, combinations, identity_of
+from ragtrial.config.sweep import BetweenAxis, SettingNames, combinations, identity_of
 from ragtrial.config.variants import follow, kind_changes, with_values
 from ragtrial.errors import ConfigError
 from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, combined, read, sweep_of, values, written
@@ -241,3 +241,16 @@ def test_the_example_and_the_axes_of_the_page_are_what_it_says(root: Path) -> No
     axes = [line.split("`")[1] for line in lines if line.startswith("| `")]
     assert len(axes) == 3
     assert sum(len(combined(read(written(f"matrix: {{{axis}}}")))) for axis in axes) == 6
+
+
+@pytest.mark.parametrize(
+    ("between", "log", "share", "number"),
+    [
+        ([0.5, 2.0], False, 0.5, 1.25), ([1.0, 3.0], False, 1 / 3, 1.667), ([0.5, 0.6], False, 1 / 3, 0.5333),
+        ([1, 4], False, 0.4, 2), ([1, 1000], True, 1 / 3, 10), ([0.01, 1.0], True, 0.5, 0.1), ([2, 50], True, 1, 50),
+    ],
+)  # fmt: skip
+def test_a_share_of_an_axis_is_a_number_of_four_digits(
+    between: list[float], log: bool, share: float, number: float
+) -> None:
+    assert BetweenAxis(between=between, log=log).at(share) == number

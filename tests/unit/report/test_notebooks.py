@@ -7,6 +7,7 @@ import pytest
 
 from ragtrial import Report, compare, load_config, run_experiment
 from ragtrial.errors import ReportError
+from ragtrial.records import Hit, QueryResult
 from small_experiment import CONFIG, small_experiment
 
 
@@ -27,6 +28,9 @@ def report(folder: Path) -> Report:
 def test_a_report_is_one_line_and_no_frame_without_pandas(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     best = report.ranked_settings()[0].name
     assert repr(report) == str(report) == f"Report('small', 2 settings, 2 queries, ndcg@3: {best} 1.000)"
+    assert repr(QueryResult("q1", (Hit("a"), Hit("b")), "why" * 50)) == (
+        f"QueryResult(id='q1', hits=<2>, query='{('why' * 50)[:27]}...{('why' * 50)[-28:]}', evaluations=<0>)"
+    )
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ReportError, match=r"needs pandas, which is not installed: pip install 'ragtrial\[pandas\]'\."):
         report.to_frame()

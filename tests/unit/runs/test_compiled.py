@@ -265,6 +265,7 @@ def test_scores_are_the_doubles_that_python_reads_bit_for_bit() -> None:
 
 @pytest.mark.slow
 def test_a_library_of_other_sources_is_logged_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert building.sources() == sorted(building.sources())
     for source in building.sources():
         shutil.copy(source, tmp_path)
     target = tmp_path / building.NAME

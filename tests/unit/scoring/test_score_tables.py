@@ -215,10 +215,25 @@ def test_prompts_of_one_provider_are_settings_of_their_own(tmp_path: Path) -> No
     content = json.dumps({"results": {"results": results}})
     (report,) = table_reports([read_table(written(tmp_path, "prompts.json", content))], {})
     assert [setting.name for setting in report.settings] == ["m, brief", "m, long"]
+    assert [query.id for query in report.queries] == ["a"]
     results = [{"promptIdx": 0, "provider": "m", "testIdx": number, "score": 1} for number in (0, 1)]
     content = json.dumps({"results": {"results": results}})
     (report,) = table_reports([read_table(written(tmp_path, "rows.json", content))], {})
     assert [query.id for query in report.queries] == ["row 1", "row 2"]
+
+
+def test_the_side_of_its_threshold_says_which_values_of_a_deepeval_metric_are_better(tmp_path: Path) -> None:
+    cases = [
+        (0.7, True, "higher"),
+        (0.2, False, "higher"),
+        (0.2, True, "lower"),
+        (0.7, False, "lower"),
+        (0.5, True, None),
+    ]
+    data = [{"name": "x", "score": score, "threshold": 0.5, "success": success} for score, success, _ in cases]
+    content = json.dumps({"testCases": [{"input": "a", "metricsData": data}]})
+    table = read_table(written(tmp_path, "cases.json", content))
+    assert [score.better for score in table.scores] == [better for _, _, better in cases]
 
 
 @pytest.mark.parametrize(
