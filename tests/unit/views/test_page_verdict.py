@@ -14,6 +14,7 @@ from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.comparison.sweep_effects import EffectPart, EffectsPart, LevelsPart
 from ragtrial.report.model import write_folder
 from ragtrial.views.analysis import Analysis, analyse
+from ragtrial.views.page import page
 from ragtrial.views.page.verdict import MOST_NAMED_ROWS, Axis, axis_over, effects_of, verdict_of
 
 QUICK = Procedure(flips=500)
@@ -40,6 +41,12 @@ def test_lines_of_few_settings_are_those_of_the_terminal(tmp_path: Path, step: f
     assert [f"{label} {text}" for label, text in shown.lines] == terminal
     assert shown.badge == badge
     assert f"{shown.badge}: {shown.headlines[0]}" == analysis.conclusion.sentences[0]
+
+
+def test_the_line_about_other_pairs_names_no_option_of_the_terminal() -> None:
+    rows = [{"question": f"q{row}", **{name: 0.1 * place for place, name in enumerate("abcde")}} for row in range(12)]
+    text = page(input_of([rows]), ComparisonOptions(procedure=QUICK)).decode()
+    assert "All 10 pairs were compared; shown are those with e, the best mean.</p>" in text
 
 
 @pytest.mark.parametrize("baseline", [None, "s05"])
