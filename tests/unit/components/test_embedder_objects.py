@@ -1,5 +1,6 @@
 """An embedder may be an object, as a retriever may: it is called by the methods of the library that it is of."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,21 @@ def test_what_is_no_embedder_or_cannot_be_made_is_refused(tmp_path: Path) -> Non
     embedder = embedder_of(tmp_path, "class named:\n def __init__(self, key): pass\n def embed(self, texts): pass")
     with pytest.raises(EmbedderError, match="mine:named cannot be made: TypeError"):
         embedder.load()
+
+
+MEETING = """
+import threading
+inside, met = threading.Barrier(2, timeout=0.2), []
+def named(texts):
+    try:
+        met.append(inside.wait())
+    except threading.BrokenBarrierError:
+        pass
+    return [[float(len(met)), 1.0] for _ in texts]
+"""
+
+
+def test_a_model_in_memory_embeds_one_batch_at_a_time(tmp_path: Path) -> None:
+    cached = CachedEmbedder(embedder_of(tmp_path, MEETING), tmp_path / "vectors")
+    with ThreadPoolExecutor(2) as threads:
+        assert [rows.tolist() for rows in threads.map(cached.embed_now, [["a"], ["b"]])] == [[[0.0, 1.0]]] * 2

@@ -6,6 +6,7 @@ import pytest
 
 from ragtrial.evaluation.metrics import METRICS, parse_metric
 from ragtrial.evaluation.metrics.cards import card, card_text
+from ragtrial.records import Unit
 from scenarios import example
 from small_experiment import Capture, ragtrial
 
@@ -95,3 +96,9 @@ def test_explain_gives_the_card_as_json_and_refuses_what_is_no_metric(capsys: Ca
     assert made.json["parameters"] == {"judged_only": "false"}
     made = ragtrial(capsys, "explain", "bpref@3")
     assert (made.code, made.out, made.err) == (2, "", "error: 'bpref@3': bpref has no cutoff; write bpref.\n")
+
+
+@pytest.mark.parametrize("unit", ["document", "span"])
+def test_each_column_of_a_table_has_one_metric(unit: Unit) -> None:
+    columns = sorted(own.columns[unit] for _, own in METRICS.registered() if unit in own.columns)
+    assert columns == list(range(1, 10))
