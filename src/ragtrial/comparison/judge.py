@@ -22,14 +22,7 @@ from ragtrial.comparison.comparison_input import ComparisonInput, Pair, PairedSc
 from ragtrial.comparison.comparison_parts import AgreementPart, BiasPart, JudgedComparisonPart, JudgePart
 from ragtrial.comparison.judged_rankings import HitKey, JudgedRankings
 from ragtrial.comparison.number_text import signed, signed_interval
-from ragtrial.comparison.statistics.estimates import (
-    confusion,
-    detectable_difference,
-    finite,
-    level_of,
-    mean_of,
-    weighted_kappa,
-)
+from ragtrial.comparison.statistics import estimates
 from ragtrial.comparison.statistics.procedures import Basis, TwoPhaseInference, TwoPhaseSample, infer_two_phase
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Procedure
 from ragtrial.dataset.texts import read_text
@@ -413,12 +406,12 @@ def judge_part(side: JudgeSide, scores: PairedScores, pairs: Sequence[Pair], two
             baseline=names[pair.baseline],
             setting=names[pair.setting],
             basis=two.basis[row],
-            people_difference=mean_of(of_people[row][~np.isnan(of_judge[row])]),
-            judge_difference=mean_of(of_judge[row]),
-            correlation=finite(two.correlation[row]),
-            bias=finite(two.bias[row]),
+            people_difference=estimates.mean_of(of_people[row][~np.isnan(of_judge[row])]),
+            judge_difference=estimates.mean_of(of_judge[row]),
+            correlation=estimates.finite(two.correlation[row]),
+            bias=estimates.finite(two.bias[row]),
             bias_ci=bias_ends[row],
-            worth=finite(two.worth[row]),
+            worth=estimates.finite(two.worth[row]),
             people_needed=needed[row],
         )
         for row, pair in enumerate(pairs)
@@ -446,7 +439,7 @@ def people_needed(two: TwoPhaseInference, margin: float) -> list[int | None]:
 
     None if that is unknown, or no number is enough because the judge has to judge more questions, too.
     """
-    level = level_of(two.inference.criticals, two.inference.n)
+    level = estimates.level_of(two.inference.criticals, two.inference.n)
     share = two.inference.n / np.maximum(two.people, 1)
     rows = zip(two.residual.tolist(), two.fixed.tolist(), level.tolist(), share.tolist(), strict=True)
     return [_needed(margin, *row) for row in rows]
@@ -463,7 +456,7 @@ def _needed(margin: float, residual: float, fixed: float, level: float, share: f
         clusters = int(n * share)
         deviation = np.array([math.sqrt((residual / n + fixed) * clusters)])
         critical = np.array([-float(stdtrit(min(n - 2, clusters - 1), level / 2))])
-        return int(detectable_difference(deviation, np.array([clusters]), critical)[0] <= margin)
+        return int(estimates.detectable_difference(deviation, np.array([clusters]), critical)[0] <= margin)
 
     sizes = range(math.ceil(LEAST_DIFFERENCES / share), _MOST_PEOPLE)
     index = bisect_left(sizes, 1, key=is_enough)
@@ -473,8 +466,8 @@ def _needed(margin: float, residual: float, fixed: float, level: float, share: f
 def _agreement(side: JudgeSide) -> AgreementPart:
     pairs = side.pairs_of_grades()
     grades = sorted({grade for pair in pairs for grade in pair})
-    table = confusion(pairs, grades)
-    kappa = weighted_kappa(table, grades) if pairs else None
+    table = estimates.confusion(pairs, grades)
+    kappa = estimates.weighted_kappa(table, grades) if pairs else None
     value, ci = (None, None) if kappa is None else (kappa.value, (kappa.low, kappa.high))
     alike, counts = int(table.trace()), table.tolist()
     return AgreementPart(n=len(pairs), alike=alike, grades=grades, confusion=counts, kappa=value, kappa_ci=ci)
@@ -486,7 +479,7 @@ def _bias(side: JudgeSide, scores: PairedScores, judge: PairedScores, level: flo
     means = np.array([row.mean() if len(row) else math.nan for row in known])
     error = np.array([row.std(ddof=1) / math.sqrt(len(row)) if len(row) > 1 else math.nan for row in known])
     rows = zip(side.inputs.names, means, _ends(means, error, n, level), strict=True)
-    return [BiasPart(setting=name, bias=finite(mean), ci=end) for name, mean, end in rows]
+    return [BiasPart(setting=name, bias=estimates.finite(mean), ci=end) for name, mean, end in rows]
 
 
 def _sentences(part: JudgePart, margin: float) -> Iterator[str]:
