@@ -192,6 +192,19 @@ def test_passages_are_documents_by_metadata_by_id_or_by_the_text_of_a_label(tmp_
     assert found(at="", id="n1", metadata='{"source": "a.md"}') == {"q": [("a.md", None)]}
 
 
+def test_a_hit_that_is_longer_than_a_labelled_passage_is_counted_and_is_another_document(tmp_path: Path) -> None:
+    path, content = tmp_path / "trace.jsonl", "retrieval.documents.0.document.content"
+    texts = {"q1": "Before. It is\nsix months. After.", "q2": "It is  six months.", "q3": "see a.md", "q4": "no"}
+    path.write_text(in_console([
+        span(at, {"openinference.span.kind": "RETRIEVER", "input.value": name, content: text})
+        for at, (name, text) in enumerate(texts.items(), 1)
+    ]))  # fmt: skip
+    judged = Judgment("It is six months."), Judgment("a.md")
+    (run,) = read_runs(path, labels=PromptQueries(tuple(Query(name, name, judged) for name in texts)))
+    assert run_rows(run)["q1"] == [("Before. It is\nsix months. After.", None)]
+    assert run.note.startswith("for 1 question a hit holds a labelled passage and more text")
+
+
 def test_an_empty_list_is_a_ranking_where_the_retriever_records_documents(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text(in_console([

@@ -23,7 +23,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.dataset.locating import PassageQuery, locate_all
 from ragtrial.dataset.qrels_text import Columns
 from ragtrial.dataset.texts import decoded, normalised, short, text_hash
-from ragtrial.errors import listed
+from ragtrial.errors import counted, listed
 from ragtrial.records import ExperimentResults, Hit, PromptQueries, QueryResult
 from ragtrial.runs.formats.own_files import ids_by_text, results_run, words
 from ragtrial.runs.formats.rows import number_problem
@@ -256,8 +256,9 @@ def trace_runs(
     """A run for each retriever, named as its spans; called ``own`` if there is one.
 
     The latest answer to a question counts; spans that failed or lack texts do not. ``note`` counts all that is left
-    out. A question has the id of the labelled query with its text, else the recorded id, else the hash of its text,
-    for ids are printed, and texts are not. A document counts at its first passage. Raises RunFileError.
+    out, and without a library the questions with a hit that is longer than a labelled passage. A question has the id of
+    the labelled query with its text, else the recorded id, else the hash of its text, for ids are printed, and texts
+    are not. A document counts at its first passage. Raises RunFileError.
     """
     if columns and columns.keys() != {"document"}:
         raise faults.fail(f"has spans, which have no columns {listed(columns)}: only document=KEY, a key of metadata.")
@@ -289,7 +290,8 @@ def trace_runs(
     for name, retrievals in by_name.items():
         latest = {one.id or one.question: one for one in retrievals if one.is_usable}
         run = results_run(ExperimentResults(name, tuple(map(result, latest.values()))), labels)
-        runs.append(replace(run, note=_note(trace, retrievals, len(latest))))
+        notes = [_note(trace, retrievals, len(latest)), "" if library else _longer(latest.values(), labels, texts)]
+        runs.append(replace(run, note=" ".join(filter(None, notes))))
     return runs if len(runs) > 1 else [replace(runs[0], name=own)]
 
 
@@ -329,3 +331,19 @@ def _note(trace: Trace, retrievals: Sequence[Retrieval], count: int) -> str:
     }
     counts = [f"{number:,} {what}" for what, number in left_out.items() if number]
     return f"{count:,} of {trace.spans:,} spans count; left out: {listed(counts)}." if counts else ""
+
+
+def _longer(retrievals: Iterable[Retrieval], labels: PromptQueries | None, ids: Mapping[str, Sequence[str]]) -> str:
+    """A sentence that counts the questions for which a hit holds a labelled passage and more; empty if there are none.
+
+    ``ids`` has the ids of the labelled queries by their texts.
+    """
+    queries, count = labels.queries if labels else (), 0
+    documents = {query.id: [words(label.doc) for label in query.relevant_docs] for query in queries}
+    for retrieval in retrievals:
+        names = ids.get(retrieval.question, [retrieval.id])
+        labelled = [text for name in names for text in documents.get(name, ()) if " " in text]
+        hits = [words(passage.text) for passage in retrieval.passages or ()]
+        count += any(text in hit and text != hit for text in labelled for hit in hits)
+    message = f"for {counted(count, 'question')} a hit holds a labelled passage and more text, which is another text"
+    return f"{message}; a config (kind: run_file) locates passages in documents." if count else ""
