@@ -153,7 +153,7 @@ def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Com
     comparing, judge = _Comparing(inputs, options), options.judge
     selection, parts = comparing.selection, comparing.parts()
     decisive = [part for part in parts if part.family == "primary"]
-    procedure = _procedure_part(inputs, options, parts, len(decisive))
+    procedure = _procedure_part(inputs, options, decisive)
     drafts = drafted_share([query.tags for query in inputs.queries])
     warnings = [*inputs.warnings, *(judge.warnings if judge else ())]
     warnings += cautions_of(decisive, options.baseline, are_joined=inputs.are_joined_by_document)
@@ -404,9 +404,10 @@ class _Comparing:
 
 
 def _procedure_part(
-    inputs: ComparisonInput, options: ComparisonOptions, parts: Sequence[ComparisonPart], comparisons: int
+    inputs: ComparisonInput, options: ComparisonOptions, parts: Sequence[ComparisonPart]
 ) -> ProcedurePart:
-    procedure, clusters = options.procedure, inputs.clusters
+    """How ``parts``, the comparisons by the primary metric, were made; by other metrics nothing is claimed."""
+    procedure, clusters, comparisons = options.procedure, inputs.clusters, len(parts)
     sizes = None if clusters is None else inputs.scores(inputs.primary).sizes_of(clusters)
     over = ""
     if sizes is not None:
@@ -415,7 +416,8 @@ def _procedure_part(
     confidence = percent(1 - procedure.level)
     if all(part.differing < LEAST_DIFFERENCES for part in parts):
         units = "queries" if sizes is None else "clusters of queries"
-        sentence = f"Too little data to compare: no two settings differ on {LEAST_DIFFERENCES} or more {units}."
+        few = f"no two settings differ on {LEAST_DIFFERENCES} or more {units}."
+        sentence = f"Too little data to compare by {inputs.primary}: {few}"
     elif options.judge is not None:
         family = family and f"{family} ({procedure.flips:,} draws, seed {procedure.seed})"
         sentence = (

@@ -13,6 +13,7 @@ from ragtrial.comparison.comparing import (
     MOST_DESCRIBED,
     ComparisonOptions,
     close_comparisons,
+    compare,
     compare_settings,
     primary_comparisons,
 )
@@ -67,6 +68,16 @@ def test_a_comparison_worked_by_hand_and_its_sentence() -> None:
     small = contest_between({"a": np.zeros(12), "b": np.linspace(0.1, 0.3, 12)})
     made = compare_settings(small, ComparisonOptions(procedure=Procedure(0.001, 5000, 1)))
     assert made.procedure.sentence.endswith("(max-t, all 4,096 flips, 5,000 resamples, seed 1); 99.9% intervals.")
+
+
+def test_the_procedure_is_that_of_the_metric_that_decides() -> None:
+    """By another metric, of which nothing is claimed, more questions may differ."""
+    few, many = np.array([0.9] * 9 + [0.5] * 31), np.linspace(0.6, 0.9, 40)
+    report = contests.report_of({"a": [0.5] * 40, "b": list(few)})
+    report = contests.with_metric(report, "recall@3", {"a": [0.5] * 40, "b": list(many)})
+    by_few, by_many = (compare(report, metric=name).procedure.sentence for name in ("ndcg@3", "recall@3"))
+    assert by_few == "Too little data to compare by ndcg@3: no two settings differ on 10 or more queries."
+    assert by_many.startswith("Paired sign-flip test")
 
 
 @pytest.mark.parametrize("baseline", [None, "b"])
