@@ -1,5 +1,6 @@
 """``ragtrial demo`` compares retrievers on the packaged sample, without a model, and leaves other files alone."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,11 @@ def test_the_demo_compares_five_settings_and_can_be_repeated(tmp_path: Path, cap
         assert [word for word in firsts if word in SETTINGS] == [*SETTINGS, *SETTINGS]  # scores and costs
         own = "Your own data: ragtrial init FOLDER --corpus DOCUMENTS --labels QUESTIONS"
         assert made.out.endswith(f"\nGo on: cd ragtrial-demo && ragtrial compare\n{own}\n")
-        assert (tmp_path / "ragtrial-demo" / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+        page = (tmp_path / "ragtrial-demo" / "report.html").read_text(encoding="utf-8")
+        assert page.startswith("<!doctype html>")
+        pattern = r"^Next: .*: (ragtrial pool .* --config ragtrial-demo/experiment\.yaml)$"
+        (command,) = re.findall(pattern, made.out, re.MULTILINE)
+        assert command in page
     assert [path.name for path in tmp_path.iterdir()] == ["ragtrial-demo"]
     assert len(list((tmp_path / "ragtrial-demo" / "results" / "demo").glob("*/report.json"))) == 2
 

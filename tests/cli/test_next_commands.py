@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,16 +137,36 @@ def test_a_placeholder_is_explained_where_the_config_is_not_known(
     monkeypatch.chdir(tmp_path)
     made = ragtrial(capsys, "compare", str(project / runs["words"]))
     assert "; CONFIG is the config of this run: ragtrial pool" in made.out
+    both = [str(project / runs[name]) for name in ("words", "twins")]
+    several = ragtrial(capsys, "compare", *both, "--all-pairs").out
+    assert "; CONFIG is the config of one of these runs: ragtrial pool" in several
     (command,) = _next_commands(made.out)
     named = [str(project / "configs/words.yaml") if word == "CONFIG" else word for word in command]
     assert named != command
     assert _follow(capsys, named) == 0
 
 
-def test_a_report_names_no_own_config(runs: dict[str, str], capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_names_no_own_config(
+    runs: dict[str, str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A report from elsewhere brings its own config along: nothing advises to run it."""
-    monkeypatch.chdir(runs["words"])
-    assert "--config CONFIG" in ragtrial(capsys, "compare", ".").out
+    copy = tmp_path / "copy"
+    shutil.copytree(runs["words"], copy)
+    shutil.copy(copy / "config.yaml", copy / "experiment.yaml")
+    for folder, report in ((copy, "."), (tmp_path, "copy")):
+        monkeypatch.chdir(folder)
+        assert "--config CONFIG" in ragtrial(capsys, "compare", report).out
+
+
+def test_the_config_of_the_later_run_or_of_a_folder_below_is_named(
+    runs: dict[str, str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [str(Path(runs[name]).resolve()) for name in ("words", "twins")]
+    Path(tmp_path / "trial").mkdir()
+    shutil.copy(Path(folders[1]) / "config.yaml", tmp_path / "trial" / "experiment.yaml")
+    monkeypatch.chdir(tmp_path)
+    assert "--config trial/experiment.yaml" in ragtrial(capsys, "compare", *folders, "--all-pairs").out
+    assert "--config CONFIG" in ragtrial(capsys, "compare", folders[0]).out
 
 
 def test_a_beir_folder_is_labelled_beside_it(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+from contextlib import suppress
 from pathlib import Path
 
 from ragtrial.cli.options import RESULTS, argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal
-from ragtrial.report import model
+from ragtrial.comparison import report_inputs
+from ragtrial.errors import ReportError
+from ragtrial.report import find, model
 from ragtrial.scoring import rescore
 from ragtrial.views import report_tables
 from ragtrial.views.table import Table
@@ -38,4 +42,20 @@ def command(
     tables: list[str | Table] = [report_tables.score_table(scored, terminal.width),
               report_tables.budget_table(scored, scored.settings, terminal.width)]  # fmt: skip
     blocks = [report_tables.header_line(scored), "", *tables, "", Line(f"report: {content['report']}")]
+    blocks += _comparison_with_another_run(scored)
     return Answer({**content, **settings}, blocks, scored.warnings)
+
+
+def _comparison_with_another_run(scored: model.Report) -> list[str | Table]:
+    """The command that compares the rescored run with the newest other run beside it, the earlier run first.
+
+    Empty if there is no other run, or if its labels differ.
+    """
+    for folder in reversed(find.list_runs(scored.folder.absolute().parent)):
+        with suppress(ReportError):
+            first, last = sorted([scored, model.load_report(folder)], key=lambda report: report.original_run)
+            if first.original_run != last.original_run:
+                both = shlex.join([*report_inputs.references_to(first), *report_inputs.references_to(last)])
+                differ = report_inputs.why_incomparable(first, last, scored.primary_metric)
+                return [] if differ else [Line(f"Next: ragtrial compare {both}")]
+    return []

@@ -6,6 +6,7 @@ import gc
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from ragtrial import config as configs
@@ -73,7 +74,7 @@ def _answer(terminal: Terminal, report: model.Report, checks: Checks | None, con
     search = searched.load_result(report)
     compared, baseline = findings.comparison if findings else None, checks.baseline if checks else None
     comparison = compared if baseline and compared else None if search else compared_settings(report, config)
-    page_file = _write_page(report, baseline, findings, terminal) if with_page else None
+    page_file = _write_page(report, baseline, findings, terminal, config) if with_page else None
     width = terminal.width
     result = _search_blocks(width, report, search) if search else _result_blocks(width, report, comparison, config)
     where = _where(report, page_file, baseline, is_compared=bool(comparison and comparison.comparisons))
@@ -102,13 +103,14 @@ def _answer(terminal: Terminal, report: model.Report, checks: Checks | None, con
 
 
 def _write_page(
-    report: model.Report, baseline: RunBaseline | None, findings: Findings | None, terminal: Terminal
+    report: model.Report, baseline: RunBaseline | None, findings: Findings | None, terminal: Terminal, config: str
 ) -> Path | None:
     """Where the HTML page was written; None, after a word why, where there is nothing to show."""
     path = report.folder / "report.html"
     try:
         inputs = comparison_input.input_of([report], baseline=baseline.reference if baseline else None, may_be_one=True)
-        atomic.write_bytes(path, page.page(inputs, comparing.options_of(inputs), findings))
+        options = replace(comparing.options_of(inputs), config=config)
+        atomic.write_bytes(path, page.page(inputs, options, findings))
     except (ComparisonError, ReportError) as error:
         terminal.note(f"no page was written: {error}")
         return None

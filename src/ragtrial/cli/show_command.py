@@ -10,7 +10,7 @@ import click
 from ragtrial.cache.untrusted import visible
 from ragtrial.cli.options import RESULTS, argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal
-from ragtrial.comparison import commands, comparing, comparison_input, comparison_parts
+from ragtrial.comparison import commands, comparing, comparison_input, comparison_parts, report_inputs
 from ragtrial.config import models
 from ragtrial.errors import ComparisonError, ReportError
 from ragtrial.report import model, schema
@@ -89,7 +89,7 @@ def score_blocks(
 ) -> list[str | Table]:  # fmt: skip
     """The conclusion, and the scores of ``settings`` with their verdicts; one line if no question counts."""
     if not report.scored_queries().scored:
-        label = commands.Commands(config=config or commands.config_of(report)).label_question()
+        label = commands.Commands(config=config or report_inputs.config_of(report)).label_question()
         return [f"No question has a label that counts, so there are no scores. Label an answer: {label}"]
     conclusion = [*comparison.conclusion.sentences, ""] if comparison else []
     verdicts = comparison_tables.verdict_cells(comparison) if comparison else {}

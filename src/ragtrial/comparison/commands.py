@@ -8,17 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput
+from ragtrial.comparison.report_inputs import UNKNOWN_CONFIG, USUAL_CONFIG, config_of, references_to
 from ragtrial.options import from_here
 from ragtrial.report.model import Report
 
-USUAL_CONFIG = "experiment.yaml"
-"""The config that commands read if none is named."""
-
 OVERLAY = "overlay.tsv"
 """The file for new labels of a BEIR folder, which stays as it is."""
-
-UNKNOWN_CONFIG = "CONFIG"
-"""The placeholder for the config of a report that is not known here."""
 
 _QUESTION = '"QUESTION"'
 
@@ -55,7 +50,8 @@ class Commands:
     @property
     def about_config(self) -> str:
         """An explanation of the placeholder; empty if the config is known."""
-        return "; CONFIG is the config of this run" if self.config == UNKNOWN_CONFIG else ""
+        which = "this run" if len(self.reports) < 2 else "one of these runs"
+        return f"; CONFIG is the config of {which}" if self.config == UNKNOWN_CONFIG else ""
 
 
 def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequence[str], config: str | None) -> Commands:
@@ -89,35 +85,12 @@ def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequenc
     data_set = first.config.get("dataset") or {}
     labels = OVERLAY if data_set.get("beir") and not data_set.get("overlay") else ""
     folders = [reference for name in names for reference in references[name]]
-    return Commands(folders, [*named, *options], own, config or config_of(first), labels)
-
-
-def references_to(report: Report) -> Sequence[str]:
-    """The report as commands name it: its folder, or the files of a table; nothing for a report in memory."""
-    if report.is_written:
-        return [from_here(report.folder)]
-    files = [] if report.has_rankings else report.config["scores"]["files"]
-    return files if all(Path(file).is_file() for file in files) else []
+    configs = map(config_of, reports.values())
+    config = config or next((known for known in configs if known != UNKNOWN_CONFIG), UNKNOWN_CONFIG)
+    return Commands(folders, [*named, *options], own, config, labels)
 
 
 def _directions(reports: Iterable[Report]) -> Mapping[str, str]:
     """The options that repeat the directions which a user gave for metrics of tables."""
     given = [report.config["scores"]["better"] for report in reports if not report.has_rankings]
     return {name: f"--{better}-is-better" for directions in given for name, better in directions.items()}
-
-
-def config_of(report: Report) -> str:
-    """The config here that has the text of the report's own; a placeholder if there is none.
-
-    It is only named, for a person to judge: nothing follows it. A report does not lead to files around itself.
-    """
-    if not report.is_written:
-        return UNKNOWN_CONFIG
-    here, copy = Path.cwd(), report.file("config.yaml")
-    if copy.is_file() and not here.resolve().is_relative_to(report.folder.resolve()):
-        text = copy.read_bytes()
-        files = [here / USUAL_CONFIG, *sorted(here.glob("*.y*ml")), *sorted(here.glob("configs/*.y*ml"))]
-        for file in files:
-            if text and file.is_file() and file.stat().st_size == len(text) and file.read_bytes() == text:
-                return str(file.relative_to(here))
-    return UNKNOWN_CONFIG

@@ -265,7 +265,7 @@ def input_of(
         raise ComparisonError(_no_value(inputs, has_others=any(values.any() for values in known.values())))
     kept = [name for name in inputs.metrics if metrics is not None or name == inputs.primary or known[name].any()]
     warnings = [*_about_reports(entries), *about_metrics, *about_queries, *about_search]
-    warnings += [*_left_out(inputs, known[inputs.primary]), *_without_partner(inputs)]
+    warnings += [*_left_out(inputs, known[inputs.primary]), *_without_partner(inputs), *_out_of_order(inputs, entries)]
     return replace(inputs, metrics=tuple(kept), warnings=tuple(warnings))
 
 
@@ -382,3 +382,16 @@ def _without_partner(inputs: ComparisonInput) -> Iterator[ReportWarning]:
     if alone and base is not None:
         message = f"without a setting of the same name to compare with, {base} being the baseline: {listed(alone)}."
         yield ReportWarning("no-partner", message)
+
+
+def _out_of_order(inputs: ComparisonInput, entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:
+    """Warns if a report that is compared with a baseline, name by name, scores an earlier run than the baseline."""
+    times = {entry.name: entry.report.original_run.partition("-")[0] for entry in entries}
+    base = inputs.baseline if inputs.are_pairs_by_name else None
+    for entry in entries:
+        if base and entry.report.parent and times[entry.name] < times[base]:
+            message = (
+                f"{entry.name} is the earlier run {entry.report.parent} scored again, and {base}, the baseline, is a "
+                f"later run: an improvement is shown as a loss. Name {entry.name} first, or as the baseline."
+            )
+            yield ReportWarning.of_verdict("later-baseline", message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any, Protocol, cast
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.errors import ComparisonError, Fault, MetricError, ReportError, counted, did_you_mean, listed
 from ragtrial.evaluation.metrics import metric_called, parse_metric
+from ragtrial.options import from_here
 from ragtrial.records import Direction, ReportWarning, highest_grades
 from ragtrial.report.find import find_report
 from ragtrial.report.model import Report, load_report
@@ -35,6 +37,12 @@ Reference = str | Path | Report | Scoring | Frame | Sequence[Mapping[str, object
 
 Or a table of scores per question: a file, a data frame, or rows; ``FILE:SETTING`` is one setting of a file.
 """
+
+USUAL_CONFIG = "experiment.yaml"
+"""The config that commands read if none is named."""
+
+UNKNOWN_CONFIG = "CONFIG"
+"""The placeholder for the config of a report that is not known here."""
 
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 
@@ -462,10 +470,43 @@ def _remedy(entries: Sequence[ComparedReport], shared: int) -> str:
     again = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing)"
     if any(query.fingerprint for entry in entries for query in entry.report.queries):
         again = "Write the scores again, from a run with these labels (`ragtrial export REPORT FILE --baseline`)"
+    elif len(entries) == 2 and all(entry.report.is_written for entry in entries):
+        first, last = sorted((entry.report for entry in entries), key=lambda report: report.run_id)
+        rescore = ["ragtrial", "rescore", *references_to(first), "--labels", config_of(last)]
+        both = ["RESCORED" if entry.report is first else references_to(entry.report)[0] for entry in entries]
+        again = (
+            "Score the earlier report again by the current labels, which searches nothing: "
+            f"`{shlex.join(rescore)}`; then compare its report: `{shlex.join(['ragtrial', 'compare', *both])}`"
+        )
     if not shared:
         return f"No query is the same in all of them. {again}."
     same = f"{counted(shared, 'query that is', 'queries that are')} the same"
-    return f"{again}, or compare over the {same}: `ragtrial compare --common`."
+    return f"{again}. Or add --common to this command, to compare over the {same}."
+
+
+def references_to(report: Report) -> Sequence[str]:
+    """The report as commands name it: its folder, or the files of a table; nothing for a report in memory."""
+    if report.is_written:
+        return [from_here(report.folder)]
+    files = [] if report.has_rankings else report.config["scores"]["files"]
+    return files if all(Path(file).is_file() for file in files) else []
+
+
+def config_of(report: Report) -> str:
+    """The config here that has the text of the report's own; a placeholder if there is none.
+
+    It is only named, for a person to judge: nothing follows it. A report does not lead to files around itself.
+    """
+    if not report.is_written:
+        return UNKNOWN_CONFIG
+    here, copy = Path.cwd(), report.file("config.yaml")
+    text = copy.read_bytes() if copy.is_file() else b""
+    below = [*sorted(here.glob("configs/*.y*ml")), *sorted(here.glob(f"*/{USUAL_CONFIG}"))]
+    for file in (here / USUAL_CONFIG, *sorted(here.glob("*.y*ml")), *below):
+        is_own = file.resolve().is_relative_to(report.folder.resolve())
+        if text and not is_own and file.is_file() and file.stat().st_size == len(text) and file.read_bytes() == text:
+            return str(file.relative_to(here))
+    return UNKNOWN_CONFIG
 
 
 def _document_warnings(entries: Sequence[ComparedReport]) -> Iterator[ReportWarning]:

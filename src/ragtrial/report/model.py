@@ -154,6 +154,11 @@ class Report(schema.Part):
         return self._folder
 
     @property
+    def original_run(self) -> str:
+        """The id of the run that made the rankings."""
+        return self.parent or self.run_id
+
+    @property
     def is_written(self) -> bool:
         """True if the report has a folder."""
         return self._folder is not None

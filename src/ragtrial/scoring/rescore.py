@@ -300,7 +300,7 @@ class _Rescoring:
             [*self._kept_warnings(), *self.warnings],
             documents=report.dataset.model_dump(include={"documents", "empty_documents", "documents_fingerprint"}),
             packages=report.environment.get("packages", ()),
-            parent=report.run_id,
+            parent=report.original_run,
             experiment=report.experiment,
             config=self.config.as_written,
             search=report.search,

@@ -49,14 +49,14 @@ def test_queries_in_common_are_compared_and_others_refused_one_by_one() -> None:
     assert refusal(called("main"), other) == [
         "3 queries have other labels in main and branch (query 'q1' has other labels of 'b.md', query 'q2' has another "
         "text, query 'q3' has other labels of 'a.md').",
-        f"{AGAIN}, or compare over the 1 query that is the same: `ragtrial compare --common`.",
+        f"{AGAIN}. Or add --common to this command, to compare over the 1 query that is the same.",
     ]
     shorter = report_of({"a": VALUES["a"][:2]}, experiment="branch")
     renamed = changed_queries(shorter, q2={"id": "q9"})
     assert refusal(called("main"), renamed) == [
         "3 of 4 queries are only in main ('q2', 'q3', 'q4').",
         "1 of 2 queries is only in branch ('q9').",
-        f"{AGAIN}, or compare over the 1 query that is the same: `ragtrial compare --common`.",
+        f"{AGAIN}. Or add --common to this command, to compare over the 1 query that is the same.",
     ]
     other = changed_queries(report_of({"a": VALUES["a"][:3]}, experiment="branch"), q1=judged(("a.md", 1)))
     inputs = input_of([called("main"), other], common=True)
@@ -79,6 +79,31 @@ def test_queries_in_common_are_compared_and_others_refused_one_by_one() -> None:
     assert "query 'q1' has other labels of 'a.md'" in "\n".join(refusal(ordered, graded))
     assert "query 'q1' has another order of its labels" in refusal(plain, ordered)[0]
     assert input_of([called("main"), changed_queries(called("branch"), q1={"ordered": True})]).warnings == ()
+
+
+RUNS = ("20260101T000000Z-ffffff", "20260102T000000Z-aaaaaa", "20260103T000000Z-aaaaaa")
+
+
+@pytest.mark.parametrize(
+    ("parent", "is_first", "warns"),
+    [
+        (RUNS[0], False, True),  # the earlier run, scored again last, is given as the later one
+        (RUNS[0], True, False),
+        (RUNS[1].replace("a", "f"), False, False),  # of the same second: the order is not known
+        (None, False, False),
+    ],
+)
+def test_an_earlier_run_that_was_scored_again_is_not_silently_the_later_one(
+    parent: str | None, is_first: bool, warns: bool
+) -> None:
+    again, later = called("again", run_id=RUNS[2], parent=parent), called("later", run_id=RUNS[1])
+    both = [again, later] if is_first else [later, again]
+    warning = warnings(input_of(both)).get("later-baseline", "")
+    assert bool(warning) == warns
+    assert not warns or f"again is the earlier run {parent} scored again, and later, the baseline" in warning
+    assert "later-baseline" not in warnings(input_of(both, all_pairs=True))
+    named = warnings(input_of([*both, called("newest", run_id=RUNS[2])], baseline=again))
+    assert "later-baseline" not in named
 
 
 LABELS = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 2)), max_size=4)

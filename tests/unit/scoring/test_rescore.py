@@ -1,6 +1,8 @@
 """Stored rankings scored again: the numbers of a run with the same labels and metrics, and nothing retrieved."""
 
 import json
+import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from ragtrial.errors import ConfigError, InputError, LabelsError
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import Report, load_report
+from ragtrial.report.model import Report, load_report, write_report
 from ragtrial.report.rows import read_rows, write_rows
 from ragtrial.scoring.rescore import DocumentsNotFoundError, rescore
 from scored_runs import scored_report
@@ -245,6 +247,32 @@ def test_what_would_need_another_run_is_refused(tmp_path: Path, override: str) -
     )
 
 
+def test_after_labels_changed_the_printed_commands_lead_to_the_comparison_of_the_same_runs(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = write_experiment(tmp_path, retrievers={"words": {"kind": "bm25", "top_k": 4}})
+    first = run_experiment(made.config())
+    rankings = {"words": list(first.rankings("words", [query.id for query in first.queries]))}
+    written = tmp_path / "results", rankings, first.all_texts(), made.file.read_text()
+    early = write_report(first.model_copy(update={"run_id": "20260101T000000Z-0a1b2c"}), *written)
+    shutil.rmtree(first.folder)
+    made.write_queries(NEW_LABELS)
+    later = run_experiment(made.config())
+    refused = ragtrial(capsys, "compare", "latest~1", "latest")
+    rescoring, comparing = re.findall("`(ragtrial [^`]+)`", refused.err)
+    assert refused.code == 2
+    again = succeeded(capsys, *shlex.split(rescoring)[1:])
+    (following,) = [line for line in again.out.splitlines() if line.startswith("Next: ")]
+    pair = [f"results/kitchen/{load_report('latest').run_id}", f"results/kitchen/{later.run_id}"]
+    assert following == shlex.join(["Next:", "ragtrial", "compare", *pair])
+    assert comparing.replace("RESCORED", pair[0]) == following.removeprefix("Next: ")
+    assert "later-baseline" not in succeeded(capsys, "compare", *pair, "--json").out
+    assert "later-baseline" in succeeded(capsys, "compare", "latest~1", "latest", "--json").out
+    made.write_queries([{**QUERIES[0], "relevant_docs": [{"doc": "oven.txt"}]}])
+    assert "Next: " not in succeeded(capsys, "rescore", early.run_id, "--labels", "config.yaml").out
+
+
 def test_the_new_report_names_its_parent(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     made = write_experiment(tmp_path, latency=True)
     parent = run_experiment(made.config())
@@ -265,7 +293,7 @@ def test_the_new_report_names_its_parent(tmp_path: Path, capsys: Capture, monkey
         ragtrial(capsys, "show", "latest").out.split()
     )
     twice = ragtrial(capsys, "rescore", "latest", "--metrics", "rr@1", "-o", "mine", "--json")
-    assert load_report("mine").parent == again.run_id
+    assert load_report("mine").parent == parent.run_id
     assert twice.json["report"] == "mine/report.json"
     assert ragtrial(capsys, "rescore", "latest", "--metrics", "rr@1", "-o", "mine").err == (
         "error: mine: is there already; a report is a new folder. Name another one.\n"
