@@ -285,14 +285,15 @@ class _Work:
 
     def __init__(self, stage: str, total: int | None, unit: str) -> None:
         self.stage, self.total, self.unit = stage, total, unit
-        self.done = 0
+        self.done = self._steps = 0
         self.ended = threading.Event()
         self._start = time.monotonic()
-        self._first: tuple[float, int] | None = None
+        self._first = self._start, 0
 
     def advance(self, count: int) -> None:
         self.done += count
-        if self._first is None:  # the first step is read from the cache: it does not show the speed
+        self._steps += 1
+        if self._steps <= 2:  # read from the cache, then delayed by loading a model: neither shows the speed
             self._first = time.monotonic(), self.done
 
     def so_far(self) -> str:
@@ -301,7 +302,7 @@ class _Work:
         if not self.total:
             return f"{self.stage}: running for {duration(now - self._start)}"
         amount = f"{self.stage}: {self.done:,} of {self.total:,} {self.unit}"
-        start, before = self._first or (now, self.done)
+        start, before = self._first
         if self.done == before:
             return f"{amount}, running for {duration(now - self._start)}"
         left = (now - start) / (self.done - before) * (self.total - self.done)

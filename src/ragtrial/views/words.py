@@ -65,7 +65,8 @@ RUN_COLUMNS = {
     "p95": "Milliseconds that 95% of the queries take at most.",
     "p99": "Milliseconds that 99% of the queries take at most.",
     "slowest": "Milliseconds of the slowest query; with 100 queries or more p99 is shown instead.",
-    "embed s": "Seconds that embedding the chunks took: the sum over all runs that embedded some of them.",
+    "embed s": "Seconds that embedding the chunks took, the sum over all runs that embedded some of them. Loading the "
+    "model and writing vectors are not in it, but in the seconds of the stage `embeddings` that a run prints.",
     "index s": "Seconds that building the index took, in the run that did it.",
     "index mb": "Megabytes of the index on the disk.",
     "tokens": "Average number of tokens in the hits of one query.",

@@ -58,7 +58,10 @@ def directly(experiment: Experiment, texts: Sequence[str]) -> Floats:
 
 
 def test_the_time_of_embedding_is_without_loading_it(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans and costs take it for the model's rate. The clock moves by 100 s for loading, and by 1 s for each batch."""
+    """Plans, costs and forecasts take it for the model's rate.
+
+    The clock moves by 100 s for loading, and by 1 s for each batch.
+    """
     now, load = [0.0], CustomEmbedder.load
 
     def slow_load(self: CustomEmbedder) -> Encode:
@@ -74,8 +77,9 @@ def test_the_time_of_embedding_is_without_loading_it(experiment: Experiment, mon
     monkeypatch.setattr(CustomEmbedder, "load", slow_load)
     monkeypatch.setattr("ragtrial.components.embedders.cached.time.perf_counter", lambda: now[0])
     embedder, source = cached(experiment, batch_size=2), TextList(["soup", "bread", "oven"])
-    embedded = embedder.embed(source, "", embedder.lengths(source, ""))
-    assert (embedded.seconds, now[0]) == (2, 102)
+    steps: list[float] = []
+    embedded = embedder.embed(source, "", embedder.lengths(source, ""), lambda _: steps.append(now[0]))
+    assert (embedded.seconds, steps) == (2, [100, 101, 102])
 
 
 def test_a_text_is_embedded_once_behind_each_prefix(experiment: Experiment) -> None:

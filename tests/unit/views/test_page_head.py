@@ -197,12 +197,23 @@ def block(text: str, name: str) -> Any:
 @pytest.mark.parametrize(
     ("others", "line"),
     [
-        (["1,100", "9.0"], "MB: 2.0 (a) to 9.0 (b)"),
-        (["1,300", "9.0"], "tokens@10: 1,000 (a) to 1,300 (b)"),
-        (["1,100", "-"], "alike for all settings"),
+        (["1,100", "9.0", "-"], "MB: 2.0 (a) to 9.0 (b)"),
+        (["1,300", "9.0", "-"], "tokens@10: 1,000 (a) to 1,300 (b)"),
+        (["1,100", "-", "-"], "alike for all settings"),
+        (["1,300", "9.0", "2.5"], "tokens@10: 1,000 (a) to 1,300 (b); embed s: up to 2.5"),
+        (["1,100", "-", "2.5"], "alike for all settings; embed s: up to 2.5"),
         (None, "those of a"),
     ],
 )
-def test_the_line_of_the_costs_names_the_first_that_differs_by_a_fifth(others: list[str] | None, line: str) -> None:
-    rows = [["a", "1,000", "2.0"], *([["b", *others]] if others else [])]
-    assert html_page._costs_line(Table.of(["costs", "tokens@10", "MB"], rows)) == line
+def test_the_line_of_the_costs_names_the_first_that_differs_by_a_fifth_and_the_time_of_embedding(
+    others: list[str] | None, line: str
+) -> None:
+    rows = [["a", "1,000", "2.0", "-"], *([["b", *others]] if others else [])]
+    assert html_page._costs_line(Table.of(["costs", "tokens@10", "MB", "embed s"], rows)) == line
+
+
+def test_times_of_embedding_that_differ_are_named_with_their_settings() -> None:
+    rows = [["a", "1,000", "2.0"], ["b", "1,300", "172.0"], ["bm25", "1,000", "-"]]
+    line = "tokens@10: 1,000 (a) to 1,300 (b); embed s: 2.0 (a) to 172.0 (b)"
+    assert html_page._costs_line(Table.of(["costs", "tokens@10", "embed s"], rows)) == line
+    assert html_page._costs_line(Table.of(["costs", "embed s"], [row[::2] for row in rows])) == line.split("; ")[1]

@@ -215,7 +215,6 @@ class CachedEmbedder:
         # If two threads want the same text, the second finds it in the cache.
         with self._filling, VectorCache(self.path, self.embedder.summary()) as cache:
             order = batching.longest_first(batching.absent(cache, keys), lengths)
-            advance(len(keys) - len(order))
             self._dimension = self._dimension or cache.dimension()
             billed = self._billed()
             workers = self._model.workers if len(order) > _WORTH_WORKERS * self.embedder.batch_size else None
@@ -223,6 +222,7 @@ class CachedEmbedder:
                 self._refuse_another_model(cache)
                 if workers is None:
                     self._model.loaded()
+            advance(len(keys) - len(order))  # the first step, from which a forecast counts: loading is no part of it
             start = time.perf_counter()
             missing = _MissingTexts(cache, source, prefix, lengths, keys, order, Meter(self._billed))
             for count in self._by_batches(missing) if workers is None else self._by_workers(missing, workers):

@@ -101,9 +101,9 @@ class TokenEncoder:
         lengths = batching.lengths_of(source, "", None) if lengths is None else lengths
         with self._lock, self._opened() as cache:
             order = batching.longest_first(batching.absent(cache, keys), lengths)
-            advance(len(keys) - len(order))
             if len(order):
                 _ = self._encode  # loading is no part of the first batch's time
+            advance(len(keys) - len(order))
             meter = Meter()
             for positions, texts in batching.batches(source, order, lengths, self._batch_size):
                 packed = [tokens.packed() for tokens in self._encode(texts, task)]

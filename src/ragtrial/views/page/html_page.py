@@ -217,14 +217,19 @@ def answers_by_cutoff(inputs: ComparisonInput, ranked: Sequence[str]) -> Table:
 
 
 def _costs_line(costs: Table) -> str:
-    """The lowest and the highest of the first cost that differs by a fifth or more."""
+    """The lowest and the highest of the first cost that differs by a fifth or more, and of the time of embedding."""
+    first = embedding = ""
     for place, title in enumerate(costs.titles[1:], 1):
         values = [(number_in(row[place]), row[place], row[0]) for row in costs.rows]
         known = sorted((value, cell, name) for value, cell, name in values if value is not None)
+        line = f"{title}: up to {known[-1][1]}" if known else ""
         if known and known[-1][0] >= WORTH_A_COLUMN * known[0][0] and known[0][0] > 0:
             (_, low, cheapest), (_, high, dearest) = known[0], known[-1]
-            return f"{title}: {low} ({cheapest}) to {high} ({dearest})"
-    return "alike for all settings" if len(costs.rows) > 1 else f"those of {costs.rows[0][0]}" if costs.rows else ""
+            line = f"{title}: {low} ({cheapest}) to {high} ({dearest})"
+            first = first or line
+        embedding = line if title == "embed s" else embedding
+    alike = "alike for all settings" if len(costs.rows) > 1 else f"those of {costs.rows[0][0]}" if costs.rows else ""
+    return "; ".join(dict.fromkeys(filter(None, [first or alike, embedding])))
 
 
 def _first_line(cutoffs: Table) -> str:
