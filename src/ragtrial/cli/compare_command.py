@@ -47,7 +47,7 @@ def command(
     """Say which settings are better, by how much, and how certain that is.
 
     A REPORT is a folder, a run id, or `latest`; REPORT:SETTING is one of its settings. It may also be a table of scores
-    per question, or a result file of another tool: CSV, JSON, Parquet.
+    per question, or results of another tool: CSV, JSON, Parquet; - is standard input.
     """
     if compared.baseline is not None and all_pairs:
         raise click.UsageError("--baseline and --all-pairs say two things; give one of them.")

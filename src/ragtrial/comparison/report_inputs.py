@@ -19,6 +19,7 @@ from ragtrial.records import Direction, ReportWarning, highest_grades
 from ragtrial.report.find import find_report
 from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import QueryPart, SettingPart
+from ragtrial.runs.streams import stem_of
 from ragtrial.scoring.as_report import score_report
 from ragtrial.scoring.score_runs import Scoring
 from ragtrial.scoring.tables.reading import Tables, read_tables, table_key, table_of
@@ -91,7 +92,8 @@ class _Entries(dict[object, ComparedReport]):
             settings = settings if setting is None else [report.setting(setting).name]
             entry = self.setdefault(id(report), ComparedReport(report, []))
             entry.chosen = [*(entry.chosen or ()), *settings]
-            entry.spellings += [Path(source).name, source] if isinstance(source, str) else []
+            if isinstance(source, str):
+                entry.spellings += [stem_of(source) if source == "-" else Path(source).name, source]
             return entry
         if not isinstance(reference, str | Path):
             if id(reference) not in self:

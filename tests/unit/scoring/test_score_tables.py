@@ -110,6 +110,8 @@ def test_standard_input_is_a_table_as_often_as_it_is_named(
     for content in (FORMS["long.csv"].encode(), gzip.compress(FORMS["long.jsonl"].encode())):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
         assert numbers(compare("-")) == numbers(compare("-")) == expected
+        with pytest.raises(InputError, match="the only setting of stdin"):
+            compare("-:bm25")
         release("-")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{HEAD}q1,a,f1,1\nq2,a,f1,bad\n".encode())))
     with pytest.raises(ReportError, match=r"^standard input:3: .*'bad'"):
