@@ -274,6 +274,23 @@ def test_another_place_of_a_known_answer_is_chosen_by_key_or_mouse(browser: Brow
     ]
 
 
+def test_on_a_phone_the_last_of_many_known_answers_is_seen_when_it_is_chosen(browser: Browser, tmp_path: Path) -> None:
+    words = ("Returns", "Return", "any", "item", "within", "thirty", "days", "any item", "thirty days")
+    labels = [{"doc": "returns.md", "quote": quote} for quote in words]
+    query = {"id": "q1", "text": "thirty days to return an item", "relevant_docs": labels}
+    worklist = write_work(tmp_path, whole_documents()[1:2])
+    (tmp_path / "prompt_queries.json").write_text(json.dumps({"queries": [query]}), encoding="utf-8")
+    with served(worklist) as page, opened(browser, page, viewport={"width": 320, "height": 500}) as seen:
+        for quote in words:
+            seen.press("g")
+            chosen = seen.page.locator("#group-list [aria-pressed=true]")
+            expect(chosen).to_have_text(f"returns.md: {quote}")
+        box, bar = chosen.bounding_box(), seen.page.locator("#bar").bounding_box()
+        assert box
+        assert bar
+        assert 0 <= box["y"] < box["y"] + box["height"] <= bar["y"]
+
+
 def test_drafted_questions_are_kept_edited_and_dropped_on_the_page(browser: Browser, tmp_path: Path) -> None:
     text = f"Parcels take two days to arrive. {HOSTILE[:150]}"
     small_experiment(tmp_path, documents={"returns.md": "x", "warranty.md": "x", "shipping.txt": text})

@@ -104,9 +104,10 @@ function drawGroups() {
   }));
 }
 
-function chooseNextGroup() {
+async function chooseNextGroup() {
   const names = [...state.groups.map(({ name }) => name), ""];
-  act("group", { group: names[(names.indexOf(state.group || "") + 1) % names.length] });
+  await act("group", { group: names[(names.indexOf(state.group || "") + 1) % names.length] });
+  $("group-list").querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "center" });
 }
 
 function gradeButton(grade) {
