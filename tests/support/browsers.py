@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
 from ragtrial.cli.group import group
 
@@ -19,6 +20,7 @@ HOSTILE = (
 )
 """A text that a page must show as text."""
 
+DESK: ViewportSize = {"width": 1280, "height": 720}
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -75,8 +77,29 @@ class Seen:
         return str(row.get_attribute("data-query"))
 
 
-def opened(browser: Browser, file: Path, fragment: str = "", **context: object) -> Seen:
-    page = browser.new_context(**context).new_page()  # type: ignore[arg-type]
+@dataclass
+class Contexts:
+    """Contexts of a browser by whether they bypass the policy of pages, which keep nothing that another could read.
+
+    In each a page stays open: those that are opened beside it need no process of their own.
+    """
+
+    browser: Browser
+    known: dict[bool, BrowserContext] = field(default_factory=dict)
+
+    def page(self, url: str, *, bypass_csp: bool = False, viewport: ViewportSize = DESK, dark: bool = False) -> Page:
+        """A new page, which has not gone to ``url`` yet."""
+        if bypass_csp not in self.known:
+            self.known[bypass_csp] = self.browser.new_context(bypass_csp=bypass_csp)
+            self.known[bypass_csp].new_page().goto(url)
+        page = self.known[bypass_csp].new_page()
+        page.set_viewport_size(viewport)
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        return page
+
+
+def opened(contexts: Contexts, file: Path, fragment: str = "", **options: Any) -> Seen:
+    page = contexts.page(file.as_uri(), **options)
     seen = Seen(page)
     page.goto(f"{file.as_uri()}{fragment}")
     page.wait_for_selector("html[data-ready=yes]")
@@ -84,7 +107,7 @@ def opened(browser: Browser, file: Path, fragment: str = "", **context: object) 
 
 
 Look = Callable[..., Seen]
-"""The fixture ``look``: ``opened`` in its browser, until the end of the test."""
+"""The fixture ``look``: ``opened`` in its contexts, until the end of the test."""
 
 
 def violations(page: Page) -> list[str]:

@@ -4,11 +4,12 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from browsers import HOSTILE, Seen, violations
+from browsers import HOSTILE, Contexts, Seen, violations
 from ragtrial.labelling.session.serving import LabelPage
 from ragtrial.labelling.worklist import Draft, TextToGrade
 from small_experiment import small_experiment
@@ -32,16 +33,16 @@ class Labelling(Seen):
 
 
 @contextmanager
-def opened(browser: Browser, label_page: LabelPage, *, said: bool = False, **context: object) -> Iterator[Labelling]:
+def opened(contexts: Contexts, label_page: LabelPage, *, said: bool = False, **options: Any) -> Iterator[Labelling]:
     """The page; in the end it has asked nobody but its server, and said nothing on the console unless it was to."""
-    page = browser.new_context(**context).new_page()  # type: ignore[arg-type]
+    page = contexts.page(label_page.url, **options)
     seen = Labelling(page)
     page.goto(label_page.url)
     expect(page.locator("html[data-ready=yes]")).to_be_attached()
     yield seen
     assert said or seen.console == []
     assert [url for url in seen.requests if not url.startswith((label_page.url, "data:"))] == []
-    page.context.close()
+    page.close()
 
 
 @pytest.fixture
@@ -51,9 +52,9 @@ def page(tmp_path: Path) -> Iterator[LabelPage]:
 
 
 @pytest.fixture
-def seen(browser: Browser, page: LabelPage) -> Iterator[Labelling]:
+def seen(contexts: Contexts, page: LabelPage) -> Iterator[Labelling]:
     """Six whole documents, of which the labels judge the first and the fifth."""
-    with opened(browser, page) as seen:
+    with opened(contexts, page) as seen:
         yield seen
 
 
@@ -126,13 +127,13 @@ def quoting(folder: Path, items: list[TextToGrade]) -> Path:
     return write_work(folder, items, form="quote")
 
 
-def test_hostile_text_is_shown_as_text_and_quoted_with_its_characters(browser: Browser, tmp_path: Path) -> None:
+def test_hostile_text_is_shown_as_text_and_quoted_with_its_characters(contexts: Contexts, tmp_path: Path) -> None:
     text = f"{HOSTILE}\nIt is here: the answer \U0001f600 twice: the answer\n"
     small_experiment(tmp_path, documents={"returns.md": "x", "warranty.md": "x", "shipping.txt": text})
     behind = "here: the answer \U0001f600 twice"
     hostile = item(text, title='<b onclick="x()">')
     narrow = {"width": 420, "height": 800}
-    with served(quoting(tmp_path, [hostile])) as page, opened(browser, page, viewport=narrow) as seen:
+    with served(quoting(tmp_path, [hostile])) as page, opened(contexts, page, viewport=narrow) as seen:
         assert "\ufffd" in (shown := seen.page.locator("#text").inner_text())
         assert not {"\u202e", "\u0007"} & set(shown)
         assert seen.page.evaluate("window.hacked") is None
@@ -159,9 +160,9 @@ def test_hostile_text_is_shown_as_text_and_quoted_with_its_characters(browser: B
     }  # fmt: skip
 
 
-def test_words_are_selected_by_the_arrows(browser: Browser, tmp_path: Path) -> None:
+def test_words_are_selected_by_the_arrows(contexts: Contexts, tmp_path: Path) -> None:
     items = [item("Parcels take two days to arrive.\n")]
-    with served(quoting(tmp_path, items)) as page, opened(browser, page) as seen:
+    with served(quoting(tmp_path, items)) as page, opened(contexts, page) as seen:
         seen.press("t")
         expect(seen.page.locator("#text")).to_be_focused()
         seen.press("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "Shift+ArrowRight", "q")
@@ -174,8 +175,10 @@ def test_words_are_selected_by_the_arrows(browser: Browser, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("width", [320, 420])
-def test_on_a_phone_the_grades_are_in_reach_and_nothing_is_wider(browser: Browser, page: LabelPage, width: int) -> None:
-    with opened(browser, page, viewport={"width": width, "height": 700}) as seen:
+def test_on_a_phone_the_grades_are_in_reach_and_nothing_is_wider(
+    contexts: Contexts, page: LabelPage, width: int
+) -> None:
+    with opened(contexts, page, viewport={"width": width, "height": 700}) as seen:
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         box = seen.page.get_by_role("button", name="Grade 3").bounding_box()
         assert box
@@ -183,8 +186,8 @@ def test_on_a_phone_the_grades_are_in_reach_and_nothing_is_wider(browser: Browse
         assert box["height"] >= 44
 
 
-def test_a_second_tab_and_a_server_that_has_ended_are_told(browser: Browser, page: LabelPage) -> None:
-    with opened(browser, page) as first, opened(browser, page, said=True) as second:
+def test_a_second_tab_and_a_server_that_has_ended_are_told(contexts: Contexts, page: LabelPage) -> None:
+    with opened(contexts, page) as first, opened(contexts, page, said=True) as second:
         first.answer("3", "2 of 6 · 1 graded")
         second.answer("0", "2 of 6 · 1 graded")
         expect(second.page.get_by_role("alert")).to_contain_text("answered elsewhere meanwhile, in another tab perhaps")
@@ -192,14 +195,16 @@ def test_a_second_tab_and_a_server_that_has_ended_are_told(browser: Browser, pag
         expect(second.page.get_by_role("alert")).to_be_hidden()
     given = page.session.answers.given
     assert (given[0].grade, given[1].grade) == (3, 0)
-    with opened(browser, page, said=True) as seen:
+    with opened(contexts, page, said=True) as seen:
         page.shutdown()
         seen.press("1")
         expect(seen.page.get_by_role("alert")).to_contain_text("The page's server does not answer.", timeout=40_000)
 
 
-def test_after_a_failed_save_s_saves_again_and_theirs_stays(browser: Browser, page: LabelPage, tmp_path: Path) -> None:
-    with opened(browser, page, said=True) as seen:
+def test_after_a_failed_save_s_saves_again_and_theirs_stays(
+    contexts: Contexts, page: LabelPage, tmp_path: Path
+) -> None:
+    with opened(contexts, page, said=True) as seen:
         seen.answer(" ", "2 of 6")
         seen.answer("3", "3 of 6")
         labels = json.loads((tmp_path / "prompt_queries.json").read_text())
@@ -232,14 +237,15 @@ def test_everything_has_a_name_for_those_who_hear_it(seen: Labelling) -> None:
     assert len(whole_documents()) == page.locator("#progress").evaluate("node => node.max")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Browser, page: LabelPage, scheme: str) -> None:
-    with opened(browser, page, color_scheme=scheme, bypass_csp=True) as seen:
+def test_axe_finds_nothing_in_the_light_and_in_the_dark(contexts: Contexts, page: LabelPage) -> None:
+    with opened(contexts, page, bypass_csp=True) as seen:
         seen.press("2")
+        assert violations(seen.page) == []
+        seen.page.emulate_media(color_scheme="dark")
         assert violations(seen.page) == []
 
 
-def test_another_place_of_a_known_answer_is_chosen_by_key_or_mouse(browser: Browser, tmp_path: Path) -> None:
+def test_another_place_of_a_known_answer_is_chosen_by_key_or_mouse(contexts: Contexts, tmp_path: Path) -> None:
     labels = {"queries": [
         {"id": "q1", "text": "thirty days to return an item", "relevant_docs": [
             {"doc": "returns.md", "quote": "thirty days", "group": "a"},
@@ -248,7 +254,7 @@ def test_another_place_of_a_known_answer_is_chosen_by_key_or_mouse(browser: Brow
     ]}  # fmt: skip
     worklist = write_work(tmp_path, whole_documents()[1:4])
     (tmp_path / "prompt_queries.json").write_text(json.dumps(labels), encoding="utf-8")
-    with served(worklist) as page, opened(browser, page, bypass_csp=True) as seen:
+    with served(worklist) as page, opened(contexts, page, bypass_csp=True) as seen:
         first, second = (seen.page.locator("#group-list button").nth(number) for number in (0, 1))
         expect(first).to_contain_text("returns.md: thirty days")
         assert violations(seen.page) == []
@@ -274,13 +280,15 @@ def test_another_place_of_a_known_answer_is_chosen_by_key_or_mouse(browser: Brow
     ]
 
 
-def test_on_a_phone_the_last_of_many_known_answers_is_seen_when_it_is_chosen(browser: Browser, tmp_path: Path) -> None:
+def test_on_a_phone_the_last_of_many_known_answers_is_seen_when_it_is_chosen(
+    contexts: Contexts, tmp_path: Path
+) -> None:
     words = ("Returns", "Return", "any", "item", "within", "thirty", "days", "any item", "thirty days")
     labels = [{"doc": "returns.md", "quote": quote} for quote in words]
     query = {"id": "q1", "text": "thirty days to return an item", "relevant_docs": labels}
     worklist = write_work(tmp_path, whole_documents()[1:2])
     (tmp_path / "prompt_queries.json").write_text(json.dumps({"queries": [query]}), encoding="utf-8")
-    with served(worklist) as page, opened(browser, page, viewport={"width": 320, "height": 500}) as seen:
+    with served(worklist) as page, opened(contexts, page, viewport={"width": 320, "height": 500}) as seen:
         for quote in words:
             seen.press("g")
             chosen = seen.page.locator("#group-list [aria-pressed=true]")
@@ -291,7 +299,7 @@ def test_on_a_phone_the_last_of_many_known_answers_is_seen_when_it_is_chosen(bro
         assert 0 <= box["y"] < box["y"] + box["height"] <= bar["y"]
 
 
-def test_drafted_questions_are_kept_edited_and_dropped_on_the_page(browser: Browser, tmp_path: Path) -> None:
+def test_drafted_questions_are_kept_edited_and_dropped_on_the_page(contexts: Contexts, tmp_path: Path) -> None:
     text = f"Parcels take two days to arrive. {HOSTILE[:150]}"
     small_experiment(tmp_path, documents={"returns.md": "x", "warranty.md": "x", "shipping.txt": text})
     quoted = Draft(style="factual", quote="two days", at=13)
@@ -304,7 +312,7 @@ def test_drafted_questions_are_kept_edited_and_dropped_on_the_page(browser: Brow
         )
     ]
     worklist = write_work(tmp_path, items, form="quote", drawn="drafted")
-    with served(worklist) as page, opened(browser, page) as seen:
+    with served(worklist) as page, opened(contexts, page) as seen:
         expect(seen.page.locator("#grades")).to_be_hidden()
         expect(seen.page.locator("#text mark")).to_have_text("two days")
         seen.press("3")  # grades nothing here

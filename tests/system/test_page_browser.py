@@ -117,9 +117,9 @@ def test_the_keyboard_is_enough(seen: Seen) -> None:
     assert seen.page.evaluate("document.activeElement.closest('details').dataset.id") == next_one
 
 
-@pytest.mark.parametrize(("scheme", "background"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 26)")])
-def test_it_is_light_or_dark_like_the_system_at_first(look: Look, file: Path, scheme: str, background: str) -> None:
-    seen = look(file, color_scheme=scheme)
+@pytest.mark.parametrize(("dark", "background"), [(False, "rgb(255, 255, 255)"), (True, "rgb(20, 23, 26)")])
+def test_it_is_light_or_dark_like_the_system_at_first(look: Look, file: Path, *, dark: bool, background: str) -> None:
+    seen = look(file, dark=dark)
     colour = "getComputedStyle(document.body).backgroundColor"
     assert seen.page.evaluate(colour) == background
     seen.page.locator("#theme").click()

@@ -94,8 +94,7 @@ def test_what_moved_and_why_is_shown(look: Look, file: Path, golden: Callable[[s
     seen, shown = look(file), ""
     for place in places:
         seen.page.goto(f"{file.as_uri()}{place}")
-        seen.page.reload()
-        seen.page.wait_for_selector("html[data-ready=yes]")
+        seen.page.evaluate("new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)))")
         shown += f"{place}\n{moved(seen).inner_text()}\n\n"
     golden("page-moved", shown.removesuffix("\n"))
 
