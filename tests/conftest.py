@@ -8,6 +8,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from sentence_transformers import SentenceTransformer
 
-    from browsers import Look, Seen
+    from browsers import Contexts, Look, Seen
     from ragtrial.components.embedders.cached import CachedEmbedder
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -35,12 +36,14 @@ CACHE = tempfile.TemporaryDirectory(prefix="ragtrial-tests-")
 """Nobody's cache, for what is run before a test; each test has its own."""
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 
+_NUMBERS = count()
+
 os.fsync = lambda fd: None  # waits for the disk, which no test takes the power from
 gc.set_threshold(100_000, *gc.get_threshold()[1:])  # at Python's 700, a tenth of all tests is the search for garbage
 
-settings.register_profile("ragtrial", deadline=None, derandomize=True, print_blob=True, max_examples=30)
+settings.register_profile("ragtrial", deadline=None, derandomize=True, print_blob=True, max_examples=20)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1_000)
-settings.register_profile("quick", parent=settings.get_profile("ragtrial"), max_examples=15)
+settings.register_profile("quick", parent=settings.get_profile("ragtrial"), max_examples=10)
 settings.load_profile("ragtrial")
 """`pytest --hypothesis-profile thorough` draws other examples each time, and many of them; `quick` draws few."""
 
@@ -126,7 +129,8 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache of all configs of a test, which finds none of the user's, and leaves nothing in it."""
-    folder = tmp_path_factory.mktemp("cache")
+    folder = tmp_path_factory.getbasetemp() / "caches" / str(next(_NUMBERS))  # mktemp looks through all that it made
+    folder.mkdir(parents=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     return folder / "ragtrial"
 
@@ -216,18 +220,25 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def contexts(browser: Browser) -> Contexts:
+    from browsers import Contexts
+
+    return Contexts(browser)
+
+
 @pytest.fixture
-def look(browser: Browser) -> Iterator[Look]:
+def look(contexts: Contexts) -> Iterator[Look]:
     """Opens pages; at the end of the test none has said anything on the console, and all are closed."""
     from browsers import opened
 
     pages: list[Seen] = []
 
-    def opening(file: Path, fragment: str = "", **context: object) -> Seen:
-        pages.append(opened(browser, file, fragment, **context))
+    def opening(file: Path, fragment: str = "", **options: Any) -> Seen:
+        pages.append(opened(contexts, file, fragment, **options))
         return pages[-1]
 
     yield opening
     for seen in pages:
         assert seen.console == []
-        seen.page.context.close()
+        seen.page.close()

@@ -148,7 +148,7 @@ conditions = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(conditions)
 def test_conditions_are_the_evaluator_s(filled: Filled, collection: Collection, where: Mapping[str, Any]) -> None:
     asked = comparisons(parsed(where))
