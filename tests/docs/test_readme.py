@@ -49,6 +49,8 @@ def make(target: str, folder: Path, *flags: str, **more: str) -> subprocess.Comp
 
 @pytest.mark.slow
 def test_make_demo_compares_four_settings_and_the_commands_after_it_work(clone: Path, shared_workspace: Path) -> None:
+    with (clone / "configs" / "hybrid.yaml").open("a", encoding="utf-8") as config:
+        config.write("latency: false\n")
     done = make("demo", clone, RAGTRIAL_WORKSPACE=str(shared_workspace))
     assert done.returncode == 0, done.stderr
     assert re.search(r"^[^\n]*: weighted, ndcg@10 0\.704: it finds an answer", done.stdout, re.MULTILINE), done.stdout

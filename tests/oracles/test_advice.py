@@ -32,7 +32,6 @@ def share(found: list[Inference], holds: Callable[[Inference], object]) -> float
     return float(np.mean([bool(holds(one)) for one in found]))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("queries", [15, 60])
 def test_equal_settings_are_told_apart_in_one_experiment_of_twenty(queries: int) -> None:
     def draw(rng: np.random.Generator) -> Family:
@@ -41,7 +40,6 @@ def test_equal_settings_are_told_apart_in_one_experiment_of_twenty(queries: int)
     assert share(simulated(draw, 2000), lambda one: one.claims.any()) == pytest.approx(0.05, abs=0.015)
 
 
-@pytest.mark.slow
 def test_twenty_settings_of_which_most_are_clones_are_told_apart_no_more_often() -> None:
     def draw(rng: np.random.Generator) -> Family:
         columns = rng.standard_normal((21, 20))
@@ -51,7 +49,6 @@ def test_twenty_settings_of_which_most_are_clones_are_told_apart_no_more_often()
     assert share(simulated(draw, 1000), lambda one: one.claims.any()) == pytest.approx(0.048, abs=0.02)
 
 
-@pytest.mark.slow
 def test_a_setting_that_is_equal_is_not_claimed_beside_others_that_are_better() -> None:
     def draw(rng: np.random.Generator) -> Family:
         made = rng.standard_normal((6, 20))
@@ -61,7 +58,6 @@ def test_a_setting_that_is_equal_is_not_claimed_beside_others_that_are_better() 
     assert share(simulated(draw, 1000), lambda one: one.claims[3:].any()) < 0.05
 
 
-@pytest.mark.slow
 def test_intervals_of_settings_that_differ_hold_together_in_nineteen_experiments_of_twenty() -> None:
     truth = np.repeat([4.0, 0.0], [9, 1])
 
@@ -73,7 +69,6 @@ def test_intervals_of_settings_that_differ_hold_together_in_nineteen_experiments
     assert held == pytest.approx(0.95, abs=0.02)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("deviation", [1.0, 0.2])
 def test_the_queries_that_the_advice_names_find_the_difference_four_times_of_five(deviation: float) -> None:
     needed = int(queries_for(0.5 * deviation, np.array([deviation]), np.array([0.05]))[0])
@@ -84,7 +79,6 @@ def test_the_queries_that_the_advice_names_find_the_difference_four_times_of_fiv
     assert share(simulated(draw, 1000), lambda one: one.claims[0] > 0) == pytest.approx(0.8, abs=0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("side", [1, -1])
 def test_the_queries_that_the_advice_names_for_skewed_differences_find_them_as_often(side: int) -> None:
     """By the critical value that sixty such queries have: resamples make it larger than Student's."""
@@ -95,13 +89,12 @@ def test_the_queries_that_the_advice_names_for_skewed_differences_find_them_as_o
     critical = np.array([np.mean([one.criticals[0] for one in simulated(lambda rng: draw(rng, 60), 400)])])
     level = level_of(critical, np.array([60]))
     needed = int(queries_for(0.3, np.ones(1), level, 2.0 * side)[0])
-    found = share(simulated(lambda rng: draw(rng, needed), 2000), lambda one: one.claims[0] > 0)
-    assert found == pytest.approx(0.8, abs=0.035)
+    found = share(simulated(lambda rng: draw(rng, needed), 1000), lambda one: one.claims[0] > 0)
+    assert found == pytest.approx(0.8, abs=0.05)
     unskewed = int(queries_for(0.3, np.ones(1), level)[0])
-    assert abs(share(simulated(lambda rng: draw(rng, unskewed), 2000), lambda one: one.claims[0] > 0) - 0.8) > 0.02
+    assert abs(share(simulated(lambda rng: draw(rng, unskewed), 1000), lambda one: one.claims[0] > 0) - 0.8) > 0.02
 
 
-@pytest.mark.slow
 def test_the_detectable_difference_is_found_four_times_of_five_in_a_family_too() -> None:
     def draw(rng: np.random.Generator, shift: float = 0.0) -> Family:
         columns = rng.standard_normal((9, 40))
@@ -114,7 +107,6 @@ def test_the_detectable_difference_is_found_four_times_of_five_in_a_family_too()
     assert share(found, lambda one: one.claims[0] > 0) == pytest.approx(0.8, abs=0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("queries", [15, 30])
 def test_of_skewed_differences_wrong_claims_without_a_warning_are_as_rare_as_promised(queries: int) -> None:
     def draw(rng: np.random.Generator) -> Family:

@@ -23,7 +23,7 @@ from watched_servers import watched
 pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("RAGTRIAL_KILLS", "1"))
-DOCUMENTS = {f"{number}.txt": f"Text {number}." for number in range(600)}
+DOCUMENTS = {f"{number}.txt": f"Text {number}." for number in range(300)}
 QUERIES = [
     {"id": str(number), "text": f"Question {number}?", "relevant_docs": [{"doc": f"{number}.txt"}]}
     for number in range(20)

@@ -257,9 +257,9 @@ def test_scores_are_the_doubles_that_python_reads_bit_for_bit() -> None:
     def read(text: bytes) -> float | None:
         return None if loaded.rt_score(text + b"\n", len(text), ctypes.byref(value)) else value.value
 
-    texts = [*EDGES, *LONG, *random_decimals(60_000)]
-    assert len(texts) > 500_000
-    wrong = [(text, read(text)) for text in texts if repr(read(text)) != repr(float(text))]
+    texts = [*EDGES, *LONG, *random_decimals(15_000)]
+    assert len(texts) > 100_000
+    wrong = [(text, score) for text in texts if repr(score := read(text)) != repr(float(text))]
     assert wrong == []
 
 
@@ -316,11 +316,11 @@ def test_no_bytes_make_the_compiled_code_read_or_write_beyond_its_memory(tmp_pat
     building.build(target, flags)
     program = Path(__file__).parents[2] / "support" / "fuzz_compiled.py"
     ran = subprocess.run(
-        [sys.executable, str(program), str(target), str(tmp_path), "400"],
+        [sys.executable, str(program), str(target), str(tmp_path), "150"],
         env={
             "PATH": "/usr/bin:/bin", "LD_PRELOAD": sanitizers(), "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",
             "PYTHONPATH": str(Path(compiled.__file__).parents[3]),
         },
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (ran.returncode, ran.stdout.strip()) == (0, "400 rounds"), ran.stderr[-4000:]
+    assert (ran.returncode, ran.stdout.strip()) == (0, "150 rounds"), ran.stderr[-4000:]
