@@ -68,10 +68,10 @@ def test_fuzzy_places_are_taken_only_when_asked_for_and_told_with_their_score(co
     (lost, summary) = convert.faults(mistyped)
     assert lost == (
         ":1:57: 'The ring turnz white, then the hub restarts.' of query 'q' is neither the id nor a passage of "
-        f"any of the 4 documents. The nearest is in 'hub/reset.md': {WHITE!r}."
+        f"a document (4 documents). The nearest is in 'hub/reset.md': {WHITE!r}."
     )
     assert summary == (
-        ": 1 of 1 labels are lost; nothing was written. --skip-lost leaves them out; --fuzzy 0.9 takes the most "
+        ": labels lost: 1 of 1; nothing was written. --skip-lost leaves them out; --fuzzy 0.9 takes the most "
         "similar passages."
     )
     (query,) = convert.rows(mistyped, "--fuzzy", "0.9")
@@ -128,7 +128,7 @@ def test_a_name_in_other_case_is_its_document_if_only_one_can_be_meant(convert: 
     (noted,) = [line for line in made.err.splitlines() if "other case" in line]
     assert noted == ("labels: names of documents are in other case: 'Hub\\\\Reset.md' is 'hub/reset.md', "
                      "'FAQ' is 'faq.txt'.")  # fmt: skip
-    assert "is not the id of any" in convert.faults(lines([{"question": "?", "source": "twice.md"}]))[0]
+    assert "is not the id of a document" in convert.faults(lines([{"question": "?", "source": "twice.md"}]))[0]
 
 
 NEEDED = "it needs question and answer, or question alone. Rename them in the first line."
@@ -235,13 +235,13 @@ def test_an_output_that_is_there_is_replaced_only_by_force(convert: Conversions)
          "labels/x.json: cannot be written: there is no folder labels; make it, or name another place."),
         (["none", "-o", "x.json", "--corpus", "documents"], "none: there is no such file."),
         (["labels", "-o", "x.json", "--corpus", "none"],
-         "none: there is no such folder or file; --corpus names the documents."),
+         "none: there is no such folder or file; --corpus is a path from the current folder ({here})."),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_told(convert: Conversions, capsys: Capture, arguments: list[str], error: str) -> None:
     written(convert.source, passages(WHITE))
     made = ran(capsys, *arguments, "-q")
-    assert (made.code, made.out, made.err) == (2, "", f"error: {error}\n")
+    assert (made.code, made.out, made.err) == (2, "", f"error: {error.format(here=Path.cwd())}\n")
 
 
 def test_what_is_written_fits_schema_and_experiment(convert: Conversions, capsys: Capture, root: Path) -> None:
@@ -300,7 +300,7 @@ def test_a_document_that_is_not_there_is_not_looked_for_and_ids_are_new(convert:
     """`ring` is in the documents, but is the name of none."""
     for content in ([{"question": "?", "doc": "ring"}], "question,doc\n?,ring\n", own(doc="ring", start=3, end=9)):
         assert "'ring' of query" in convert.faults(content)[0]
-        assert convert.faults(content, "--fuzzy", "0.5")[0].endswith(" is not the id of any of the 4 documents.")
+        assert convert.faults(content, "--fuzzy", "0.5")[0].endswith(" is not the id of a document (4 documents).")
     rows = [{"question": "?", "quote": RED}, {"id": "q1", "question": "why?", "quote": WHITE}]
     assert [query["id"] for query in convert.rows(lines(rows))] == ["q1-2", "q1"]
 

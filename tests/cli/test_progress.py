@@ -77,10 +77,10 @@ def test_chunks_longer_than_the_model_reads_are_reported_before_embedding(tmp_pa
     config = CONFIG.replace('{kind: custom, function: "hashing:embed"}', "{kind: sentence-transformer, max_length: 8}")
     small_experiment(tmp_path, config=config)
     lines = ragtrial(capsys, "run").err.splitlines()
-    said = [place for place, line in enumerate(lines) if "are longer than the 8 tokens that the model reads" in line]
+    said = [place for place, line in enumerate(lines) if "longer than the 8 tokens that the model reads" in line]
     embedded = next(place for place, line in enumerate(lines) if line.startswith("embeddings: "))
     assert said[0] < embedded < said[1]  # and among the warnings at the end
-    assert lines[said[0]].startswith("dense: 3 chunks are longer")
+    assert lines[said[0]].startswith("dense: chunks longer than the 8 tokens that the model reads: 3;")
 
 
 def test_a_stage_within_another_is_told_first_and_the_outer_one_by_its_own_name(capsys: Capture) -> None:

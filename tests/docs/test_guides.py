@@ -127,7 +127,7 @@ def test_a_guide_s_commands_print_what_it_shows(project: Project, guide: Path) -
         assert [bool(rank) and int(rank[0]) <= 3 for rank in ranks] == [False, True]
         assert_reads_as_the_hybrid_guide_says(project.latest())
     if guide == LANGCHAIN:
-        told = "77 chunks are longer than the 256 tokens that the model reads"
+        told = "chunks longer than the 256 tokens that the model reads: 77"
         assert told in " ".join(guide.read_text(encoding="utf-8").split())
         assert any(told in warning.message for warning in project.latest().warnings)
     if guide == VECTOR_SIZE:

@@ -226,7 +226,7 @@ def test_only_the_first_queries_are_run_under_a_limit_and_that_is_said(experimen
     report = run_experiment(experiment.config(), RunOptions(limit=2))
     assert [query.id for query in report.queries] == ["rye", "keep"]
     said = [one.message for one in report.warnings if one.code == "limit"]
-    assert said == ["only the first 2 of 4 queries were run."]
+    assert said == ["only the first 2 of 4 queries ran."]
     whole = run_experiment(experiment.config(), RunOptions(limit=9))
     assert len(whole.queries) == 4
     assert not [one for one in whole.warnings if one.code == "limit"]

@@ -195,7 +195,7 @@ class Upkeep:
                 yield path, kind, _cache_in_words(path, ROW_CACHES[kind])
             elif kind == ANSWERS and path.suffix == ".jsonl":
                 count = path.read_bytes().count(b"\n")
-                yield path, kind, f"{count:,} answers of custom retrievers and chat models"
+                yield path, kind, f"{counted(count, 'answer')} of custom retrievers and chat models"
             elif _STAGE.fullmatch(path.name) and path.is_dir():
                 yield path, kind, _stage_in_words(path)
 

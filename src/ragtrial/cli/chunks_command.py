@@ -51,7 +51,7 @@ def command(
                 file.write(json.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n")
                 count += 1
         content |= {"file": target, "rows": count}
-        terminal.note(f"{target}: {count:,} chunks")
+        terminal.note(f"{target}: {count:,} chunk{'s' * (count != 1)}")
     elif terminal.as_json:
         content["settings"] = [{**_counts(cut), "rows": list(cut.rows(most))} for cut in cuts]
     else:

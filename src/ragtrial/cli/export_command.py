@@ -44,13 +44,13 @@ def command(
         elif qrels:
             judged = inputs.read_qrels(source, form=form)
             writing.write_trec_qrels(target, judged)
-            done = f"{len(judged.documents):,} judgments of {len(judged):,} queries"
+            done = f"{counted(len(judged.documents), 'judgment')} of {counted(len(judged), 'query', 'queries')}"
             if judged.judgments.groups is not None:
                 done += "; qrels have no groups, so alternatives count one by one"
         else:
             run = inputs.chosen_run(source, wanted, duplicates, form)
             scores = writing.write_trec_run(target, run)
-            done = f"{len(run.documents):,} hits of {len(run):,} queries, {_SCORES[scores]}"
+            done = f"{counted(len(run.documents), 'hit')} of {counted(len(run), 'query', 'queries')}, {_SCORES[scores]}"
     terminal.note(f"{target}: {done}")
     return Answer({"target": target})
 

@@ -131,7 +131,7 @@ def _blocks(config: str, run: runs.Run, content: Mapping[str, Any]) -> list[str 
     blocks: list[str | Table] = [
         f"config     {config} is valid; {counted(len(run.settings), 'setting')}",
         f"documents  {content['documents']:,}, {content['empty_documents']:,} of them empty",
-        f"queries    {content['queries']:,} with {sum(content['judgments'].values()):,} judgments: {by_grade}",
+        f"queries    {content['queries']:,} with {counted(sum(content['judgments'].values()), 'judgment')}: {by_grade}",
     ]
     if without := content["queries_without_relevant"]:
         blocks.append(f"           {counted(without, 'query has', 'queries have')} no relevant document")

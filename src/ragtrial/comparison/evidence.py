@@ -74,8 +74,8 @@ class Evidence:
         units = f"{self.n:,} questions" if self.clusters is None else f"{self.clusters:,} clusters of questions"
         sentences: dict[Verdict, str] = {
             "identical": f"identical on {counted(self.n, 'question')}",
-            "too few differences": f"only {self.differing} of {units} differ, fewer than {LEAST_DIFFERENCES}; no "
-            "interval is given",
+            "too few differences": f"only {self.differing} of {units} differ{'s' * (self.differing == 1)}, fewer than "
+            f"{LEAST_DIFFERENCES}; no interval is given",
             "worse within the margin": f"worse, but within the margin of {self.margin:g}",
             "no worse": f"no worse than the margin of {self.margin:g}",
             "inconclusive": f"inconclusive{self._advice}",

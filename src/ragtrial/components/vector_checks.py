@@ -60,14 +60,14 @@ def health_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
     if health.zeros:
         yield ReportWarning(
             "zero-vectors",
-            f"{name}: {health.zeros:,} of {health.vectors:,} chunks have a vector of zeros, which is near to nothing; "
+            f"{name}: chunks with a vector of zeros, which is near to nothing: {health.zeros:,} of {health.vectors:,}; "
             "look at what the embedder does with their texts.",
         )
     repeated = health.vectors - health.distinct_texts
     if repeated:
         yield ReportWarning(
             "duplicate-texts",
-            f"{name}: {repeated:,} of {health.vectors:,} chunks have the same text as an earlier chunk; identical "
+            f"{name}: chunks with the same text as an earlier one: {repeated:,} of {health.vectors:,}; identical "
             "chunks compete for the same ranks.",
         )
     yield from _space_warnings(name, health, embedder, store)

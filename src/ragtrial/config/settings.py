@@ -245,14 +245,14 @@ def unheeded(settings: Sequence[Setting], questions: Sequence[Question]) -> Iter
     ]  # fmt: skip
     if filtered and blind:
         message = (
-            f"{len(filtered):,} of {len(questions):,} queries have where or where_document in the labels, and "
+            f"queries with where or where_document in the labels: {len(filtered):,} of {len(questions):,}; "
             f"{listed(blind)} search without these filters; a dense retriever over a collection heeds them."
         )
         yield ReportWarning("filters-not-heeded", message)
     phrased = [question for question in questions if question.phrasings]
     plain = [replace(one, phrasings=()) for one in phrased]
     if phrased and all(_asks_alike(one, phrased, plain) for setting in settings for one in setting.tree()):
-        message = f"{len(phrased):,} of {len(questions):,} queries have phrasings in the labels, and no setting asks"
+        message = f"queries with phrasings in the labels: {len(phrased):,} of {len(questions):,}, and no setting asks"
         yield ReportWarning("phrasings-not-asked", f"{message} them; a refiner of kind expand does.")
 
 
@@ -267,8 +267,8 @@ def length_warnings(setting: Setting, too_long: Mapping[str, int | None]) -> Ite
         if count:
             yield ReportWarning.of_verdict(
                 "too-long",
-                f"{setting.name}: {count:,} {what} are longer than the {setting.embedder.max_tokens()} tokens that the "
-                "model reads; the rest of each is ignored. Use smaller chunks, or a model that reads more.",
+                f"{setting.name}: {what} longer than the {setting.embedder.max_tokens()} tokens that the model reads: "
+                f"{count:,}; the rest of each is ignored. Use smaller chunks, or a model that reads more.",
             )
 
 

@@ -16,7 +16,7 @@ from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.qrels_text import graded_rows, repeated_rows, truncate_faults
 from ragtrial.dataset.texts import normalised, read_text
-from ragtrial.errors import CorpusError, Fault, LabelsError, did_you_mean
+from ragtrial.errors import CorpusError, Fault, LabelsError, counted, did_you_mean
 from ragtrial.options import Options, PathText
 from ragtrial.records import Judgment, PromptQueries, Query, Question, ReportWarning
 
@@ -68,7 +68,7 @@ def beir_labels(folder: Path, split: str, overlay: Path | None = None) -> BeirLa
             faults.append(Fault(str(queries_file), number, 0, message))
     absent = [name for name in judgments if name not in queries]
     if absent and not faults:
-        message = f"judges {len(absent):,} queries that are not in {queries_file.name}, {absent[0]!r} first."
+        message = f"judges {counted(len(absent), 'query', 'queries')} not in {queries_file.name}, {absent[0]!r} first."
         is_own = bool(own.keys() & set(absent))
         line = 0 if is_own else min(line for (query, _), line in laid_rows.lines.items() if query in absent)
         faults.append(Fault(str(qrels_file if is_own else overlay), line, 0, message))
@@ -233,7 +233,7 @@ def load_dataset(options: DatasetOptions) -> Dataset:
             message = f"{overlay} (dataset.overlay) does not exist yet and counts as empty: the first label makes it."
             notes.append(ReportWarning("overlay-missing", message))
         elif overlay is not None:
-            counts = f"{read.added:,} judgments were added, and {read.changed:,} have another grade by it"
+            counts = f"judgments added: {read.added:,}, given another grade: {read.changed:,}"
             notes.append(ReportWarning("overlay", f"{overlay} was laid upon the qrels: {counts}."))
         if read.repeated:
             notes.append(repeated_rows(len(read.repeated), f"qrels/{split}.tsv, line {read.repeated[0]} first"))

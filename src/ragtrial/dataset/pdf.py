@@ -95,7 +95,7 @@ def empty_pages(document: Document) -> Iterator[ReportWarning]:
     if empty:
         numbers = listed(map(str, empty))
         message = (
-            f"{document.id}: {len(empty):,} of {len(spans):,} pages have no text ({numbers}); they may be scans: run "
+            f"{document.id}: pages without text: {len(empty):,} of {len(spans):,} ({numbers}); they may be scans: run "
             "OCR on the file."
         )
         yield ReportWarning("empty-pages", message)

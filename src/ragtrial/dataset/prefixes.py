@@ -80,8 +80,8 @@ def match_prefixes(chunks: Chunks, rows: Sequence[PrefixRow], file: Path, settin
     stale = [row for row in strays if str(row.doc) not in complete]
     if stale and None in prefixes and not faults:
         message = (
-            f"{len(stale):,} of {len(rows):,} rows are of chunks that setting {setting!r} does not have, chunk "
-            f"{stale[0].chunk!r} first: the documents or the chunker have changed since the file was made. Make it "
+            f"rows of chunks that setting {setting!r} does not have: {len(stale):,} of {len(rows):,}, chunk "
+            f"{stale[0].chunk!r} first; the documents or the chunker have changed since the file was made. Make it "
             f"again from what `ragtrial chunks CONFIG --setting {setting} -o FILE` writes."
         )
         faults.append(Fault(str(file), stale[0].line, 0, message))

@@ -178,7 +178,7 @@ def graded_rows(text: str, file: str, faults: list[Fault], columns: Columns | No
         if not any(fields):
             continue  # a row that was cleared in a spreadsheet
         if len(fields) != width:
-            message = f"must be {wanted}; found {len(fields)} fields."
+            message = f"must be {wanted}; found {counted(len(fields), 'field')}."
         else:
             query, document, written = (fields[place] for place in places)
             grade = whole_number(written.replace(",", ".") if sign == ";" else written)

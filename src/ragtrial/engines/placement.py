@@ -127,14 +127,14 @@ def survey(pages: Iterable[Sequence[Item]], library: Library, options: Collectio
         near = did_you_mean(first, library.ids) if first else ""
         hint = f" The metadata {keys.most_common(1)[0][0]!r} name documents: set `document`." if keys else ""
         faults.append(
-            f"{unknown.total():,} of {count:,} items are of documents that are not in the corpus ({len(library):,} "
-            f"documents, like {library.ids[0]!r}): {named} says {listed(map(repr, unknown), 3)}.{near}{hint}"
+            f"items of documents that are not in the corpus: {unknown.total():,} of {count:,} (documents: "
+            f"{len(library):,}, like {library.ids[0]!r}): {named} says {listed(map(repr, unknown), 3)}.{near}{hint}"
         )
     if misplaced:
         faults.append(
-            f"{len(misplaced):,} of {count:,} items are not where they say: {misplaced[0]}. Characters are those of "
-            "the normalised text (line feeds, Unicode NFC), from 0, `end` excluded; without start and end the texts of "
-            "items are looked for in their documents."
+            f"items that are not where they say: {len(misplaced):,} of {count:,}: {misplaced[0]}. Characters are those "
+            "of the normalised text (line feeds, Unicode NFC), from 0, `end` excluded; without start and end the "
+            "texts of items are looked for in their documents."
         )
     return count, faults
 

@@ -178,7 +178,7 @@ def refuse_others(target: LabelTarget, items: Sequence[TextToGrade], report: Rep
         gone = list(dict.fromkeys(item.query for item in items if item.query not in known))
         if gone:
             message = (
-                f"lacks {len(gone):,} queries of run {report.run_id} that are to be labelled: {listed(gone, 5)}. It "
+                f"lacks queries of run {report.run_id} that are to be labelled: {listed(gone, 5)}. It "
                 "holds other labels; name those of the run: --labels FILE."
             )
             raise LabelsError(Fault(str(target.file), message=message))

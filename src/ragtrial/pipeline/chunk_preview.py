@@ -11,7 +11,7 @@ import numpy as np
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, chosen_settings, cutting, length_warnings, settings_of, uncovered_warnings
-from ragtrial.errors import InputError, PrefixesError, did_you_mean
+from ragtrial.errors import InputError, PrefixesError, counted, did_you_mean
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
@@ -88,7 +88,7 @@ def cut_settings(
     library = corpus.library
     if document is not None and document not in library.positions:
         near = did_you_mean(document, library.ids)
-        raise InputError(f"there is no document {document!r} in the corpus ({len(library):,} documents).{near}")
+        raise InputError(f"there is no document {document!r} among {counted(len(library), 'document')}.{near}")
     return [_cut(corpus, setting, document) for setting in cutting(settings)]
 
 

@@ -98,7 +98,7 @@ class Corpus:
         if setting.has_chunks and setting.context.prefixes is not None:
             texts = self.runner.artefact(self.text_stage(setting))
             if without := texts.surroundings.without_prefix if texts.surroundings else 0:
-                message = f"{without:,} of {len(texts):,} chunks have no row in {setting.context.prefixes}"
+                message = f"chunks without a row in {setting.context.prefixes}: {without:,} of {len(texts):,}"
                 yield ReportWarning("no-prefix", f"{setting.name}: {message}; they are indexed without a prefix.")
 
     def prepare(self, setting: Setting) -> None:

@@ -224,7 +224,7 @@ def audit_warnings(
         message = f"searches do not use the index, so they are exact: {part.use}"
         yield ReportWarning.of_verdict("index-not-used", f"{name}: {message} {searched.advice_for_unused}")
     if part.short_queries:
-        short = f"{part.short_queries:,} queries got fewer hits than were asked for, although exact search finds more"
+        short = f"queries with fewer hits than were asked for, although exact search finds more: {part.short_queries:,}"
         advice = searched.advice_for_few_hits or searched.advice_for_low_recall
         yield ReportWarning("fewer-hits", f"{name}: {short}. {advice}")
 

@@ -162,7 +162,7 @@ def setting_warnings(scored: ScoredSetting, primary: str) -> Iterator[ReportWarn
             yield from _diagnostic_warnings(replace(part.setting, name=name_of_part), part.diagnostics, unit)
     short = int(((graded.lengths < top_k) & ~skipped).sum())
     if graded.lengths.size and not graded.lengths.any() and not skipped.any():
-        message = f"found nothing for any of the {len(graded):,} queries; look at what it searches."
+        message = f"found nothing for any query ({counted(len(graded), 'query', 'queries')}); look at what it searches."
         yield ReportWarning.of_verdict("nothing-found", f"{name}: {message}")
     elif short and len(chunks if unit == "span" and result.are_all else chunks.library) >= top_k:
         looked_at = setting.depth_of_parts

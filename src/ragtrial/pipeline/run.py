@@ -120,7 +120,7 @@ class Run:
         every, kept = whole.labels.queries, whole.labels.queries[: self.options.limit]
         if len(kept) == len(every):
             return whole
-        limit = ReportWarning.of_verdict("limit", f"only the first {len(kept)} of {len(every)} queries were run.")
+        limit = ReportWarning.of_verdict("limit", f"only the first {len(kept):,} of {len(every):,} queries ran.")
         return replace(whole, labels=replace(whole.labels, queries=kept), notes=(limit, *whole.notes))
 
     @cached_property

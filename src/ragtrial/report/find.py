@@ -46,8 +46,8 @@ def find_report(reference: str, directory: Path) -> Path:
     below = [path.parent.name for path in sorted(folder.glob("*/report.json"))]
     near = f" It holds {listed(below, 3)}." if below else did_you_mean(reference, [run.name for run in runs])
     raise ReportError(
-        f"{reference!r} is not a report: neither a folder with report.json nor one of the {len(runs)} runs in "
-        f"{directory}.{near} `ragtrial list runs` shows them."
+        f"{reference!r} is not a report: neither a folder with report.json nor a run in {directory} "
+        f"({counted(len(runs), 'run')}).{near} `ragtrial list runs` shows them."
     )
 
 

@@ -290,7 +290,7 @@ def _row_of(line: int, fields: list[bytes], form: LineForm, *, lenient: bool, ne
     """The row of a line of a run, or its fault."""
     count, is_trec = len(fields), form == "trec"
     if (count < 6 or (count > 6 and not lenient)) if is_trec else count != 3:
-        return LineFault(line, f"has {count:,} columns; {_COLUMNS[form]}, with white space between.")
+        return LineFault(line, f"has {count:,} column{'s' * (count != 1)}; {_COLUMNS[form]}, with white space between.")
     written = fields[3] if is_trec else fields[2]
     if is_trec:
         rank, is_wrong = _whole_number(written), needs_ranks and not _WHOLE.fullmatch(written)

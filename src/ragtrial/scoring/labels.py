@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragtrial.config import load_config
 from ragtrial.dataset.datasets import load_dataset
-from ragtrial.errors import Fault, LabelsError, did_you_mean, listed
+from ragtrial.errors import Fault, LabelsError, counted, did_you_mean, listed
 from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span
 from ragtrial.report.model import Report
 from ragtrial.report.schema import QueryPart
@@ -61,8 +61,8 @@ def choose_labels(report: Report, file: str | Path | None) -> ChosenLabels:
     if not same:
         names = [query.id for query in given.queries]
         message = (
-            f"none of its {len(names):,} queries is one that run {report.run_id} has rankings of. It has "
-            f"{listed(names, 3)}; the report has {listed(known, 3)}.{did_you_mean(names[0], known)}"
+            f"has {counted(len(names), 'query', 'queries')}, and run {report.run_id} has rankings of none of them. It "
+            f"has {listed(names, 3)}; the report has {listed(known, 3)}.{did_you_mean(names[0], known)}"
         )
         raise LabelsError(Fault(str(file), message=message))
     kept = tuple(query for query in given.queries if query.id in same)
@@ -94,7 +94,7 @@ def _left_out(
          "are in the report and no more in the labels"),
     ):  # fmt: skip
         if left:
-            message = f"{len(left):,} queries {why}: {listed(left, 5)}. They were left out."
+            message = f"queries left out: {len(left):,} ({listed(left, 5)}); they {why}."
             yield ReportWarning(code, message, may_change_verdict=code == "not-ranked")
 
 

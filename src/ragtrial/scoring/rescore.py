@@ -234,8 +234,8 @@ class _Rescoring:
         known = NamedDocuments(names)
         strange = [doc for doc in labelled if known.position(doc) is None]
         message = (
-            f"{len(strange):,} of the {len(labelled):,} documents in the labels are in no stored ranking and in no "
-            f"earlier label: {listed(strange, 5)}."
+            f"documents in the labels that are in no stored ranking and in no earlier label: {len(strange):,} of "
+            f"{len(labelled):,} ({listed(strange, 5)})."
         )
         if strange and len(strange) == len(labelled):
             which = f"The report has {listed(names, 3)}. Are these the labels of another data set?"
@@ -250,7 +250,7 @@ class _Rescoring:
         """The labels, looked up in the documents."""
         chosen, threshold = self.chosen, self.config.evaluators.relevance_threshold
         if chosen.are_places:
-            unlabelled = unlabelled_share(chosen.labels, threshold)
+            unlabelled = unlabelled_share(chosen.labels, threshold, chosen.file)
             self.warnings += [unlabelled] if unlabelled else []
             return chosen.labels
         match = "id" if chosen.are_qrels else self.config.dataset.match

@@ -79,7 +79,7 @@ def _warnings(name: str, hits: RunHits, qrels: Qrels, counts: RunCounts) -> Iter
     if counts.duplicates:
         yield ReportWarning(
             "duplicates-dropped",
-            f"{name}: {counts.duplicates:,} rows were dropped: their document stands higher in the same ranking.",
+            f"{name}: rows dropped, whose document stands higher in the same ranking: {counts.duplicates:,}.",
         )
 
 

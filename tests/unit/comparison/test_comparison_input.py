@@ -194,7 +194,7 @@ def test_reports_that_are_not_there_are_named_at_once_with_what_there_is(here: P
     with pytest.raises(ReportError) as caught:
         input_of(["nowhere", "main:dens", ":dense"])
     first, second, third = str(caught.value).splitlines()
-    assert first.startswith("'nowhere' is not a report: neither a folder with report.json nor one of the 0 runs")
+    assert first.startswith("'nowhere' is not a report: neither a folder with report.json nor a run in ")
     assert second.endswith("has no setting 'dens'. Did you mean 'dense'? It has: dense, bm25.")
     assert third.startswith("':dense' is not a report")
     with pytest.raises(ReportError) as caught:

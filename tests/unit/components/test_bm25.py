@@ -148,7 +148,7 @@ def test_titles_count_by_weight_or_alone(tmp_path: Path) -> None:
     held = shelf(tmp_path, {"a": ""}, {"a": "Rye"})
     Bm25Retriever().check(held, [])
     assert ids(asked(opened(held), "rye")) == [["a"]]
-    with pytest.raises(CorpusError, match="none of the 1 documents has any text"):
+    with pytest.raises(CorpusError, match="no document has any text"):
         Bm25Retriever(title_weight=0).check(held, [])
 
 
@@ -173,7 +173,7 @@ def test_documents_without_a_word_are_told_before_and_after_cutting(tmp_path: Pa
     with pytest.raises(CorpusError) as raised:
         Bm25Retriever().check(empty, [])
     assert str(raised.value) == (
-        "words: none of the 2 documents has any text, so there is no word to look up; `dataset.corpus` names them."
+        "words: no document has any text (2 documents), so there is no word to look up; `dataset.corpus` names them."
     )
     for name, texts in {"marks": {"a": "!", "b": "..."}, "common": {"a": "the", "b": "of it"}}.items():
         (tmp_path / name).mkdir()
@@ -182,7 +182,7 @@ def test_documents_without_a_word_are_told_before_and_after_cutting(tmp_path: Pa
         with pytest.raises(RunError) as failed:
             asked(opened(held), "rye")
         assert str(failed.value) == (
-            "words: none of the 2 chunks has a word to look up (ignoring stop words); BM25 needs words. "
+            "words: no chunk has a word to look up, ignoring stop words (2 chunks); BM25 needs words. "
             "Look at the chunks with `ragtrial chunks`."
         )
 

@@ -96,7 +96,7 @@ def test_what_was_finished_before_a_failure_is_not_embedded_again(experiment: Ex
     done: list[int] = []
     experiment.trouble("raise", after=80)
     with pytest.raises(
-        EmbedderError, match=r"^embedding:embed raised ConnectionError for 1 texts: out of quota\. The text was 'loaf"
+        EmbedderError, match=r"^embedding:embed raised ConnectionError for 1 text: out of quota\. The text was 'loaf"
     ):
         cached(experiment, batch_size=1).embed(TextList(texts), "", np.arange(100), done.append)
     tried = experiment.embedded()

@@ -208,10 +208,10 @@ OTHER = r"its vectors were not made with this embedder: 5 stored texts, embedded
          r"Chroma at \S+ cannot be opened \(tenant 'default_tenant', database 'def.*file is not a database"),
         ({"name": "empty"}, {}, r"is empty; there is nothing to search\."),
         ({"document": None}, {},
-         r"6 of 6 items are of documents that are not in the corpus \(6 documents, like 'bread/rolls.md'\): their id "
+         r"items of documents that are not in the corpus: 6 of 6 \(documents: 6, like 'bread/rolls.md'\): their id "
          r"says 'bread/rye.md:0', 'bread/rolls.md:0', 'soup/tomato.md:0', and 3 more. Did you mean 'bread/rye.md'\? "
          r"The metadata 'source' name documents: set `document`\."),
-        ({"document": "about"}, {}, r"6 of 6 items .*: their metadata 'about' says ''\. The metadata 'source' name .*"),
+        ({"document": "about"}, {}, r"items of .*: 6 of 6 .* 'about' says ''\. The metadata 'source' name .*"),
         ({}, {"where": {"lang": "en", "source": "x"}},
          r"where: {'lang': 'en', 'source': 'x'} of the config: where has 2 keys, 'lang', 'source'; join them: .*"),
         ({}, {"where": {"lang": "fr"}}, r"no item of 6 meets where: {'lang': 'fr'}\."),
@@ -250,7 +250,7 @@ def test_characters_that_are_not_the_item_s_are_told(tmp_path: Path, start: obje
     item = StoredItem("x", {"source": "/srv/a.txt", "from": start, "to": end}, "Clean the")
     count, (said,) = survey([[item]], library, options)
     assert count == 1
-    assert said.startswith(f"1 of 1 items are not where they say: {fault}")
+    assert said.startswith(f"items that are not where they say: 1 of 1: {fault}")
     if "has the text" not in fault:
         with pytest.raises(RunError, match=f"^the item {re.escape(fault)}$"):
             ItemSpans(library, options).spans([item])

@@ -95,7 +95,7 @@ def test_texts_too_long_for_the_model_are_counted_with_their_context(tmp_path: P
     write_rows(made.folder / "prefixes.jsonl", rows_of(made, lambda number: "word " * (70 if number < 2 else 1)))
     run = Run.of(made.config("context.prefixes=" + str(made.folder / "prefixes.jsonl")))
     (warning,) = run.too_long(run.settings[0])
-    assert warning.message.startswith("dense: 2 chunks are longer than the 64 tokens that the model reads;")
+    assert warning.message.startswith("dense: chunks longer than the 64 tokens that the model reads: 2;")
     assert not list(Run.of(made.config()).too_long(run.settings[0])[1:])
 
 
@@ -136,7 +136,7 @@ def test_chunks_without_a_row_are_counted_and_said_and_an_error_when_strict(pref
     edit_rows(prefixed, lambda rows: rows[2:])
     count = len(rows_of(prefixed, str))
     message = (
-        f"dense: 2 of {count} chunks have no row in {prefixed.folder / 'prefixes.jsonl'}; "
+        f"dense: chunks without a row in {prefixed.folder / 'prefixes.jsonl'}: 2 of {count}; "
         "they are indexed without a prefix."
     )
     assert no_prefix_warnings(run_experiment(prefixed.config())) == [message]
@@ -147,7 +147,7 @@ def test_chunks_without_a_row_are_counted_and_said_and_an_error_when_strict(pref
 
 def test_a_stale_file_embeds_nothing_and_a_change_of_one_prefix_one_text(prefixed: Experiment) -> None:
     before = prefixed.embedded()
-    with pytest.raises(PrefixesError, match=r"prefixes\.jsonl:\d+: \d+ of \d+ rows are of chunks that setting 'dense'"):
+    with pytest.raises(PrefixesError, match=r"prefixes\.jsonl:\d+: rows of chunks that setting 'dense' does not"):
         run_experiment(prefixed.config("chunker.size=60"))
     assert prefixed.embedded() == before
     edit_rows(prefixed, replace_prefix)

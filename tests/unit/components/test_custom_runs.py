@@ -113,5 +113,5 @@ def test_a_setting_that_finds_nothing_for_any_query_is_said_to_unless_it_could_n
     (tmp_path / "idle.py").write_text("def search(queries, top_k):\n    return [[] for _ in queries]\n")
     report = run_experiment(made.config())
     assert [one.message for one in report.warnings if one.code in ("nothing-found", "short")] == [
-        f"mine: found nothing for any of the {len(report.queries)} queries; look at what it searches."
+        f"mine: found nothing for any query ({len(report.queries)} queries); look at what it searches."
     ]

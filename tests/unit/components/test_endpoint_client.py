@@ -75,8 +75,8 @@ def gemini(handler: Any, _: Any) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (endpoint_double.one_less, "answered with 2 results for 3 texts; expected one for each."),
-        (endpoint_double.one_more, "answered with 4 results for 3 texts; expected one for each."),
+        (endpoint_double.one_less, "answered with 2 results for 3; expected one for each."),
+        (endpoint_double.one_more, "answered with 4 results for 3; expected one for each."),
         (endpoint_double.twice, "answered with the indexes [0, 0, 0]; expected each of 0 to 2 once."),
         (endpoint_double.not_a_number, "answered with JSON that cannot be used: it has the number NaN"),
         (gemini, "answered 400: API key expired. "),

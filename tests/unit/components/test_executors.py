@@ -116,7 +116,7 @@ def test_an_error_names_the_text_at_fault_and_what_was_finished_is_kept(tmp_path
     with pytest.raises(EmbedderError) as caught:
         embedded(embedder, tmp_path / "vectors", executor, texts)
     assert str(caught.value) == (
-        "beside:embed raised AssertionError for 1 texts: tastes bad. The text was 'a little poison'."
+        "beside:embed raised AssertionError for 1 text: tastes bad. The text was 'a little poison'."
     )
     (file,) = (tmp_path / "vectors").glob("*.sqlite")
     with VectorCache(file) as cache:

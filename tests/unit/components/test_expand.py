@@ -132,7 +132,7 @@ def test_what_a_file_has_for_a_question_was_not_found_for_its_other_wordings(tmp
     (hits,) = hits_of(report, "wide").values()
     assert [hit.doc for hit in hits] == ["oven.txt", "bread/rye.md", "storage.txt"]
     assert [one.message for one in report.warnings if one.code == "queries-not-in-run"] == [
-        "file, by itself, as a part of wide: 1 labelled queries are not in run.json ('brown loaf'); they score 0."
+        "file, by itself, as a part of wide: labelled queries that are not in run.json: 1 ('brown loaf'); they score 0."
     ]
 
 

@@ -32,9 +32,9 @@ def test_lengths_zeros_and_repeated_texts_are_counted() -> None:
     assert watch.health(5, 4, 2) == VectorHealth(5, 4, 2, zeros=2, shortest=2.0, longest=10.0)
     health = VectorHealth(vectors=4_000, distinct_texts=2_500, dimension=2, zeros=1_200, shortest=1.0, longest=1.0)
     assert warnings(health, normalize=True, space="cosine") == {
-        "zero-vectors": "dense: 1,200 of 4,000 chunks have a vector of zeros, which is near to nothing; look at what "
+        "zero-vectors": "dense: chunks with a vector of zeros, which is near to nothing: 1,200 of 4,000; look at what "
         "the embedder does with their texts.",
-        "duplicate-texts": "dense: 1,500 of 4,000 chunks have the same text as an earlier chunk; identical "
+        "duplicate-texts": "dense: chunks with the same text as an earlier one: 1,500 of 4,000; identical "
         "chunks compete for the same ranks.",
     }
     row = np.array([[0.1, 0.7, 0.3]], dtype=np.float32)

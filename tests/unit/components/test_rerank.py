@@ -100,8 +100,8 @@ def test_truncated_pairs_are_counted_as_the_models_own_tokenizer_counts_them(ben
                            "max_length": MOST_TOKENS}  # fmt: skip
     (warning,) = bench.refiner().warnings("reranked", found.facts)
     assert warning.message == (
-        f"reranked: {truncated} of 24 pairs of a question and a text are longer than the 64 tokens that the reranker "
-        "reads; the rest of each was not scored. Use smaller chunks, or a model that reads more."
+        "reranked: pairs of a question and a text longer than the 64 tokens that the reranker reads: "
+        f"{truncated} of 24; the rest of each was not scored. Use smaller chunks, or a model that reads more."
     )
 
 
@@ -180,15 +180,14 @@ def test_candidates_without_text_come_last_and_fail_a_setting_of_none_other(benc
     assert (found.facts["pairs"], found.facts["pairs_without_text"]) == (3, 3)
     (warning,) = bench.refiner().warnings("reranked", found.facts)
     assert warning.message == (
-        "reranked: 3 candidates have no text that the reranker could read; they were put last. See whether the "
+        "reranked: candidates without a text that the reranker could read, which came last: 3. See whether the "
         "documents are empty."
     )
     units = documents(bench, "0.txt")
     with pytest.raises(RunError) as failure:
         bench.refined(QUESTIONS, candidates(units, [[0], []]))
     assert str(failure.value) == (
-        "refined: none of the 1 candidates has any text, and a reranker reads texts. See whether the documents are "
-        "empty."
+        "refined: no candidate of 1 has any text, and a reranker reads texts. See whether the documents are empty."
     )
     with pytest.raises(RunError, match=r"empty, or set title: true\.$"):
         bench.refined(QUESTIONS, candidates(units, [[0], []]), "retrievers.refined.title=false")
@@ -247,7 +246,7 @@ def test_a_model_that_gives_no_numbers_fails_and_names_the_question(own_bench: B
     with pytest.raises(RunError) as failure:
         own_bench.refined(QUESTIONS[:1], candidates(documents(own_bench, "a.txt"), [[0]]))
     assert str(failure.value) == (
-        f"the reranker in {weights.parent} returned NaN or infinity for 1 pairs, the first with the question "
+        f"the reranker in {weights.parent} returned NaN or infinity for 1 pair, the first with the question "
         "'How long do I bake rye bread?'; use a model that gives each pair one finite score."
     )
     assert not list((own_bench.experiment.workspace / "pairs").glob("*.sqlite-journal"))

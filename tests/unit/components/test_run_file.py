@@ -73,7 +73,7 @@ def test_a_ranking_is_cut_each_document_once_and_of_several_runs_one_is_named(pl
     assert show(found) == [["a", "b"], ["a"]]
     assert dict(found.facts) == {"duplicates": 1, "beyond_top_k": 1, "missing": 0}
     assert [one.message for one in retriever.warnings("r", found.facts)] == [
-        "r: 1 hits name a document that stands higher in the same ranking; the first counts."
+        "r: hits of a document that stands higher in the same ranking: 1; the first counts."
     ]
     results = json.dumps([{"name": name, "results": [{"id": "q1", "hits": [{"doc": doc}]}]}
                           for name, doc in (("one", "a"), ("other", "b"))])  # fmt: skip
@@ -89,7 +89,7 @@ def test_a_query_or_a_file_that_is_not_there_finds_nothing(place: Workplace) -> 
     found = search(place, retriever)
     assert (show(found), found.skipped.tolist()) == ([["a"], []], [False, False])
     (warning,) = retriever.warnings("r", found.facts)
-    assert warning.message == "r: 1 labelled queries are not in run.trec ('q2'); they score 0."
+    assert warning.message == "r: labelled queries that are not in run.trec: 1 ('q2'); they score 0."
     opened = made(place, "q1 Q0 a 1 9 r\n").open(place.materials())
     opened.search(QUESTIONS, 1)
     assert show(opened.search(QUESTIONS[1:], 2)) == [[]]

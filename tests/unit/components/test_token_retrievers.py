@@ -59,7 +59,7 @@ def test_scores_are_the_librarys_and_texts_not_read_to_the_end_counted(
     facts = found.candidates.facts
     assert (facts["texts"], facts["texts_too_long"], facts["max_length"]) == (6, 1, limit)
     (warning,) = experiment.config().retrievers[kind].warnings("mine", facts)
-    assert warning.message.startswith(f"mine: 1 of 6 texts are longer than the {limit} tokens that the model reads")
+    assert warning.message.startswith(f"mine: texts longer than the {limit} tokens that the model reads: 1 of 6;")
 
 
 @pytest.mark.parametrize(("kind", "similarity"), [("sparse", "cosine"), ("late", "meanmaxsim")])

@@ -258,7 +258,7 @@ def test_filters_and_phrasings_that_no_setting_heeds_are_told(tmp_path: Path, ca
     made = experiment(tmp_path, retrievers=entries, queries=[*FILTERED, *QUERIES[2:]])
     (tmp_path / "made.run").write_text("rye Q0 storage.txt 1 1.0 made\n")
     message = (
-        "2 of 4 queries have where or where_document in the labels, and hybrid, own search without these filters; a "
+        "queries with where or where_document in the labels: 2 of 4; hybrid, own search without these filters; a "
         "dense retriever over a collection heeds them."
     )
     assert warnings_of(made) == {"filters-not-heeded": message}
@@ -266,7 +266,7 @@ def test_filters_and_phrasings_that_no_setting_heeds_are_told(tmp_path: Path, ca
     assert run(capsys, made, "--strict").code == 2
     made = experiment(tmp_path, queries=PHRASED)
     assert warnings_of(made) == {
-        "phrasings-not-asked": "1 of 4 queries have phrasings in the labels, and no setting asks them; a refiner of "
+        "phrasings-not-asked": "queries with phrasings in the labels: 1 of 4, and no setting asks them; a refiner of "
         "kind expand does."
     }
     asks = {**ENTRIES, "more": {"kind": "expand", "inputs": "own", "top_k": 3}}

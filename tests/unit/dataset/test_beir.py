@@ -93,7 +93,7 @@ def test_bad_rows_and_judged_queries_without_text_are_refused(folder: Path) -> N
         "qrels/test.tsv:8: the grade '' must be a whole number.",
     ]
     with_qrels(folder, HEADER + QRELS + "q7\td1\t1\nq8\td1\t1\n")
-    assert faults_of(folder) == ["qrels/test.tsv: judges 2 queries that are not in queries.jsonl, 'q7' first."]
+    assert faults_of(folder) == ["qrels/test.tsv: judges 2 queries not in queries.jsonl, 'q7' first."]
     with_qrels(folder, QRELS, "test")
     with_qrels(folder, QRELS, "train")
     (folder / "qrels" / "dev.tsv.gz").write_bytes(gzip.compress(QRELS.encode(), mtime=0))

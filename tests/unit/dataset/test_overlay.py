@@ -52,7 +52,7 @@ def test_later_labels_count_and_this_is_counted(folder: Path) -> None:
         },
     )
     dataset = load_dataset(load_config(folder / "config.yaml").dataset)
-    message = f"{folder / 'mine.tsv'} was laid upon the qrels: 1 judgments were added, and 1 have another grade by it."
+    message = f"{folder / 'mine.tsv'} was laid upon the qrels: judgments added: 1, given another grade: 1."
     assert dataset.notes == (ReportWarning("overlay", message),)
 
 
@@ -98,7 +98,7 @@ def test_an_overlay_that_is_wrong_is_refused_by_its_name(folder: Path) -> None:
     with pytest.raises(LabelsError, match=r"mine\.tsv:1: the grade 'good' must be a whole number"):
         load_dataset(config.dataset)
     (folder / "mine.tsv").write_text("q9\td1\t1\n")
-    with pytest.raises(LabelsError, match=r"mine\.tsv:1: judges 1 queries that are not in queries\.jsonl, 'q9' first"):
+    with pytest.raises(LabelsError, match=r"mine\.tsv:1: judges 1 query not in queries\.jsonl, 'q9' first"):
         load_dataset(config.dataset)
     (folder / "config.yaml").write_text(CONFIG.replace("beir: data", "corpus: data, queries: q.json"))
     with pytest.raises(ConfigError, match="split and overlay belong to beir"):

@@ -165,7 +165,7 @@ def empty_pages_of(*pages: str) -> list[ReportWarning]:
 def test_pages_without_text_are_counted_and_named() -> None:
     assert empty_pages_of("a", "", " \n", "b", "") == [
         ReportWarning(
-            "empty-pages", "manual.pdf: 3 of 5 pages have no text (2, 3, 5); they may be scans: run OCR on the file."
+            "empty-pages", "manual.pdf: pages without text: 3 of 5 (2, 3, 5); they may be scans: run OCR on the file."
         )
     ]
     assert empty_pages_of("a", "b") == []
@@ -203,8 +203,8 @@ def test_the_library_keeps_pages_titles_and_what_was_noticed(tmp_path: Path) -> 
     assert library.empty == 1
     scans = "they may be scans: run OCR on the file."
     assert library.notes == (
-        ReportWarning("empty-pages", f"b.pdf: 1 of 3 pages have no text (2); {scans}"),
-        ReportWarning("empty-pages", f"d.PDF: 2 of 2 pages have no text (1, 2); {scans}"),
+        ReportWarning("empty-pages", f"b.pdf: pages without text: 1 of 3 (2); {scans}"),
+        ReportWarning("empty-pages", f"d.PDF: pages without text: 2 of 2 (1, 2); {scans}"),
     )
 
 

@@ -76,7 +76,7 @@ OTHERS: list[Row] = [
 def test_a_row_of_no_chunk_is_an_error_if_a_likely_chunk_lacks_one(chunks: Chunks, file: Path, stray: Row) -> None:
     first, _, last = rows_of(chunks)
     assert refused(chunks, file, [first, stray, last, {**stray, "chunk": "0a1b"}]) == [
-        ":2: 2 of 4 rows are of chunks that setting 'dense' does not have, chunk 'of another chunking' first: the "
+        ":2: rows of chunks that setting 'dense' does not have: 2 of 4, chunk 'of another chunking' first; the "
         "documents or the chunker have changed since the file was made. Make it again from what `ragtrial chunks "
         "CONFIG --setting dense -o FILE` writes."
     ]

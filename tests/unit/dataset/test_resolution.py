@@ -129,13 +129,13 @@ REFUSED_BY_CONTENT: dict[str, tuple[list[Judgment], list[str]]] = {
     "passages that are nowhere": (
         [Judgment("Hold the reset button for ten seconds."), Judgment("Returns take"), Judgment("nothing of the kind")],
         [
-            "the passage 'Hold the reset button for ten seconds.' of query 'q1' is not in any of the 3 documents. "
+            "the passage 'Hold the reset button for ten seconds.' of query 'q1' is in no document (3 documents). "
             "The nearest is in 'hub/reset.md': 'Hold the reset button for twelve seconds.'.",
-            "the passage 'nothing of the kind' of query 'q1' is not in any of the 3 documents.",
+            "the passage 'nothing of the kind' of query 'q1' is in no document (3 documents).",
         ],
     ),
     "a long passage": ([Judgment(LONG)],
-                       [f"the passage {LONG[:157] + '...'!r} of query 'q1' is not in any of the 3 documents."]),
+                       [f"the passage {LONG[:157] + '...'!r} of query 'q1' is in no document (3 documents)."]),
     "two grades of a passage, however it is spaced": (
         [Judgment("Returns take", 1), Judgment("Returns  take", 2)], [grades(1, 2)],
     ),

@@ -154,7 +154,7 @@ MANUAL = pdf(
 SKIPPED = (
     "4 files of the corpus left out, unreadable (dataset.on_error: skip). " + " ".join(REASONS)
 )  # fmt: skip
-EMPTY_PAGE = "hub/manual.pdf: 1 of 3 pages have no text (3); they may be scans: run OCR on the file."
+EMPTY_PAGE = "hub/manual.pdf: pages without text: 1 of 3 (3); they may be scans: run OCR on the file."
 QUERIES = [
     *LABELS["queries"],
     {"id": "lamp", "text": "wait for the lamp after reset", "relevant_docs": [

@@ -229,8 +229,8 @@ def test_an_answer_is_found_behind_a_title_moved_or_lost(convert: Conversions) -
     convert.target.unlink()
     outside = squad({"id": "s", "question": "?", "answers": [{"text": "six months", "answer_start": 0}]})
     assert convert.faults(outside)[0] == (
-        ":1:218: 'six months' of query 's' is not in any of the 4 documents "
-        "(its context is in the documents, the answer is not in it)."
+        ":1:218: 'six months' of query 's' is in no document "
+        "(4 documents; its context is in the documents, the answer is not in it)."
     )
     title = "Reset the hub\n"
     for letter, character in enumerate(WHITE):
@@ -354,7 +354,7 @@ def test_from_says_what_a_file_is_that_looks_like_something_else(convert: Conver
 def test_a_cell_is_cut_only_where_all_its_parts_are_found(convert: Conversions) -> None:
     for answer in (f"{RED} | Nine lives of a cat.", "red | white", "white\nerror"):
         assert (
-            f"'{' '.join(answer.split())}' of query 'q1' is not in any"
+            f"'{' '.join(answer.split())}' of query 'q1' is in no document"
             in convert.faults([{"question": "?", "answer": answer}])[0]
         )
 

@@ -150,7 +150,7 @@ def test_the_labels_of_autorag_may_be_an_id_a_group_or_groups(convert: Conversio
 def test_answers_are_kept_converted_again_and_lost_ones_keep_their_words(convert: Conversions) -> None:
     rows = "question,answer,source\nred?,Trouble.,handbook\n"
     assert convert.faults(rows)[0] == (
-        ":2: 'Trouble.' of query 'q1' is not in any of the 4 documents (the corpus has no document 'handbook')."
+        ":2: 'Trouble.' of query 'q1' is in no document (4 documents; the corpus has no document 'handbook')."
     )
     assert convert.rows(rows, "--skip-lost") == only("q1", "red?", answers=["Trouble."])
     convert.answer([GOLDEN])
@@ -164,7 +164,10 @@ def test_answers_are_kept_converted_again_and_lost_ones_keep_their_words(convert
     ("content", "fault"),
     [
         ([{**ITEM, "input": {"country": "Italy", "lang": "it"}}], ":1:2: question is missing; it is required."),
-        ([{**MEMORY, "answer_session_ids": ["gone"]}], "'gone' of query 'e47becba' is not the id of any of the "),
+        (
+            [{**MEMORY, "answer_session_ids": ["gone"]}],
+            "'gone' of query 'e47becba' is not the id of a document (4 documents)",
+        ),
         ([{**GOLDEN, "expected_output": {"a": 1}}], "[0].expected_output is a mapping; it must be a text."),
     ],
 )

@@ -125,8 +125,8 @@ def test_a_filter_that_starves_the_graph_is_named(tmp_path: Path) -> None:
     assert setting.audit.overlap == pytest.approx(np.mean(shares(found, wanted)))
     (told,) = [one.message for one in report.warnings if one.code == "fewer-hits"]
     assert told == (
-        f"prod: {short} queries got fewer hits than were asked for, although exact search finds more. Raise ef (HNSW) "
-        "or nprobe (IVF) of the collection, or build the index with more links or longer codes."
+        f"prod: queries with fewer hits than were asked for, although exact search finds more: {short}. Raise ef "
+        "(HNSW) or nprobe (IVF) of the collection, or build the index with more links or longer codes."
     )
 
 

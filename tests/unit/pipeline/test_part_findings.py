@@ -17,9 +17,9 @@ WORDS = {"kind": "bm25", "stemmer": "german", "top_k": 3}
 RUN = "rye Q0 bread/rye.md 1 2.0 made\nsmooth Q0 soup/leek.md 1 1.0 made\nkeep Q0 storage.txt 1 1.0 made\n"
 
 TOLD = {
-    "duplicate-texts": "flat{}: 1 of 7 chunks have the same text as an earlier chunk; identical chunks compete for "
+    "duplicate-texts": "flat{}: chunks with the same text as an earlier one: 1 of 7; identical chunks compete for "
     "the same ranks.",
-    "queries-not-in-run": "made{}: 1 labelled queries are not in made.trec ('coffee'); they score 0.",
+    "queries-not-in-run": "made{}: labelled queries that are not in made.trec: 1 ('coffee'); they score 0.",
     "bm25-languages": "words{}: `stemmer: german` with `stop_words: english`, two languages; is one of them the "
     "default, and forgotten?",
 }

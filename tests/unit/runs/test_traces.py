@@ -67,7 +67,10 @@ def test_a_report_counts_the_spans_that_it_does_not_use(rankings: dict[str, Any]
     for name in (name.partition(".")[0] for name in FILES):
         own, others = spans.get(name, 21), spans.get(name, 21) - 7
         counted = f"{others} of another kind or retriever, " if others else ""
-        assert f"{name}: 5 of {own} spans count; left out: {counted}1 that failed, 1 answered again later." in messages
+        assert (
+            f"{name}: spans that count: 5 of {own}; left out: {counted}1 that failed, 1 answered again later."
+            in messages
+        )
 
 
 # --- every way of writing the same spans
@@ -154,7 +157,7 @@ def test_the_latest_answer_to_each_question_counts_in_every_way_of_writing(
         name: rankings[-1] for name, rankings in answers.items()
     }
     again = sum(len(rankings) - 1 for rankings in answers.values())
-    assert run.note.startswith(f"{len(answers):,} of {len(spans):,} spans count; left out: ")
+    assert run.note.startswith(f"spans that count: {len(answers):,} of {len(spans):,}; left out: ")
     assert f"{len(answers)} that failed" in run.note
     assert (f"{again} answered again later" in run.note) == (again > 0)
     assert (f"{others} of another kind" in run.note) == (others > 0)
@@ -230,9 +233,9 @@ REDACTED = {"openinference.span.kind": "RETRIEVER", "input.value": "__REDACTED__
     [
         (f'{GOOD}\n{{"name": "x", "attr\n{GOOD}\n', "trace.jsonl:2: is not JSON: Invalid control character."),
         (GOOD + "\n" + "[" * 100_000, "trace.jsonl:2: is not JSON: a number is too long, or it is nested too deeply."),
-        (json.dumps(OTHER), "of 1 spans 0 are of a retriever, 0 of which failed."),
-        (json.dumps(UNRECORDED), "of 1 spans 1 are of a retriever, 0 of which failed. A retrieval needs"),
-        (in_console([span(1, REDACTED, failed=True)]), "1 are of a retriever, 1 of which failed."),
+        (json.dumps(OTHER), "spans: 1, of a retriever: 0, failed: 0."),
+        (json.dumps(UNRECORDED), "spans: 1, of a retriever: 1, failed: 0. A retrieval needs"),
+        (in_console([span(1, REDACTED, failed=True)]), "of a retriever: 1, failed: 1."),
     ],
 )
 def test_what_cannot_be_scored_is_named_without_a_question(tmp_path: Path, text: str, message: str) -> None:
@@ -287,7 +290,7 @@ def test_predictions_of_mteb_are_runs(tmp_path: Path, capsys: Capture) -> None:
     )
     assert [run.name for run in read_runs(path, name="e5")] == ["e5:de/test", "e5:de/dev", "e5:en/test"]
     done = succeeded(capsys, "export", path, tmp_path / "a.trec", "--run", "intfloat/e5:en/test")
-    assert "2 hits of 1 queries" in done.err
+    assert "2 hits of 1 query" in done.err
     for wrong, message in (
         ({"default": {"test": [1, 2]}}, "must be an object in objects"),
         ({"default": {"test": {"q1": {"d": "x"}}}}, "query 'q1', document 'd': the score 'x' is no number"),

@@ -183,11 +183,11 @@ def test_queries_without_a_ranking_or_labels_and_those_asked_otherwise_are_left_
     assert [query.id for query in again.queries] == ["keep"]
     told = [warning.message for warning in again.warnings if warning.code in _LEFT_OUT]
     assert told == [
-        f"1 queries have labels, but no ranking in run {parent.run_id}; run the experiment again: new. They were "
-        "left out.",
-        f"1 queries have another text than in run {parent.run_id}, so their rankings are of something else; run the "
-        "experiment again: smooth. They were left out.",
-        "2 queries are in the report and no more in the labels: coffee, rye. They were left out.",
+        f"queries left out: 1 (new); they have labels, but no ranking in run {parent.run_id}; run the experiment "
+        "again.",
+        f"queries left out: 1 (smooth); they have another text than in run {parent.run_id}, so their rankings are of "
+        "something else; run the experiment again.",
+        "queries left out: 2 (coffee, rye); they are in the report and no more in the labels.",
     ]
     made.write_queries([QUERIES[1]])
     alone = numbers(run_experiment(made.config()))
@@ -205,11 +205,11 @@ def test_labels_of_other_queries_or_other_documents_are_refused(tmp_path: Path) 
     made = write_experiment(tmp_path)
     parent = run_experiment(made.config())
     made.write_queries([{"id": "1", "text": "What?", "relevant_docs": []}])
-    with pytest.raises(LabelsError, match=r"none of its 1 queries is one that run .* has rankings of\. It has 1; the"):
+    with pytest.raises(LabelsError, match=r"has 1 query, and run .* has rankings of none of them\. It has 1; the"):
         rescore(parent, tmp_path / "prompt_queries.json")
     made.write_queries([{**query, "relevant_docs": [{"doc": "d1"}, {"doc": "d2"}]} for query in QUERIES])
     with pytest.raises(
-        LabelsError, match=r"2 of the 2 documents in the labels are in no stored ranking .*: d1, d2\. The report has"
+        LabelsError, match=r"documents in the labels that are in no .*: 2 of 2 \(d1, d2\)\. The report has"
     ):
         rescore(parent, tmp_path / "prompt_queries.json")
     assert len(list(parent.folder.parent.glob("2*"))) == 1
@@ -221,7 +221,9 @@ def test_documents_nothing_knows_deeper_metrics_and_lost_rankings_are_told(tmp_p
     made.write_queries([{**QUERIES[1], "relevant_docs": [{"doc": "storage.txt"}, {"doc": "storrage.txt"}]}])
     again = rescore(parent, tmp_path / "prompt_queries.json")
     (told,) = (warning.message for warning in again.warnings if warning.code == "unknown-documents")
-    assert told.startswith("1 of the 2 documents in the labels are in no stored ranking and in no earlier label: storr")
+    assert told.startswith(
+        "documents in the labels that are in no stored ranking and in no earlier label: 1 of 2 (storr"
+    )
     assert again.settings[0].scores["recall@3"].mean == 0.5
     parent = run_experiment(write_experiment(tmp_path).config())
     for deep in ({"metrics": "ndcg@4"}, {"overrides": ["evaluators.graded.k=[1, 7]"]}):

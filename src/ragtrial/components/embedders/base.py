@@ -14,7 +14,7 @@ from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.embedders.model_files import named_tokenizer
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.engines.base import normalized
-from ragtrial.errors import EmbedderError
+from ragtrial.errors import EmbedderError, counted
 from ragtrial.options import ModelName, Options
 from ragtrial.rankings import Floats
 from ragtrial.registry import Registry
@@ -168,8 +168,8 @@ def checked(vectors: Any, texts: Sequence[str], dimension: int | None, who: str)
         raise EmbedderError(f"{who} returned {type(vectors).__name__}, not an array of numbers: {error}.") from error
     if array.ndim != 2 or array.shape[0] != len(texts) or array.shape[1] == 0:
         raise EmbedderError(
-            f"{who} returned the shape {array.shape} for {len(texts)} texts; it must be ({len(texts)}, dimension): "
-            "one vector per text, in their order."
+            f"{who} returned the shape {array.shape} for {counted(len(texts), 'text')}; it must be ({len(texts)}, "
+            "dimension): one vector per text, in their order."
         )
     if dimension is not None and array.shape[1] != dimension:
         raise EmbedderError(f"{who} returned vectors of dimension {array.shape[1]}; before they had {dimension}.")
@@ -177,7 +177,7 @@ def checked(vectors: Any, texts: Sequence[str], dimension: int | None, who: str)
     if bad.any():
         first = texts[int(bad.argmax())]
         raise EmbedderError(
-            f"{who} returned NaN or infinity for {int(bad.sum())} of {len(texts)} texts; "
+            f"{who} returned NaN or infinity for {int(bad.sum())} of {counted(len(texts), 'text')}; "
             f"the first begins {first[:60]!r}."
         )
     return array

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.embedders.base import EMBEDDERS, DeclaredEmbedder, Encode, checked, sided
 from ragtrial.components.user_functions import FunctionName, import_object, version_parts
-from ragtrial.errors import EmbedderError
+from ragtrial.errors import EmbedderError, counted
 from ragtrial.rankings import Floats
 
 
@@ -57,7 +57,7 @@ class CustomEmbedder(DeclaredEmbedder):
                     vectors = [call(text) for text in batch] if calls[side] in _ONE_BY_ONE else call(batch)
                 except Exception as error:
                     said = " ".join(str(error).split())
-                    message = f"{self.function} raised {type(error).__name__} for {len(batch)} texts: {said}"
+                    message = f"{self.function} raised {type(error).__name__} for {counted(len(batch), 'text')}: {said}"
                     raise EmbedderError(message) from error
                 parts.append(checked(vectors, batch, parts[0].shape[1] if parts else None, str(self.function)))
             return np.concatenate(parts)

@@ -11,7 +11,7 @@ from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.embedders.base import EMBEDDERS, Embedder, Encode, sided
 from ragtrial.components.embedders.model_files import TASKS, LocalModel
 from ragtrial.components.tokenizers import Tokenizer
-from ragtrial.errors import EmbedderError, InputError, RunError
+from ragtrial.errors import EmbedderError, InputError, RunError, counted
 from ragtrial.options import ModelName
 
 M = TypeVar("M")
@@ -89,7 +89,7 @@ class SentenceTransformerEmbedder(Embedder, LocalModel):
             try:
                 return call(plain, prompt=prompt, batch_size=self.batch_size, show_progress_bar=False)
             except (RuntimeError, ValueError, IndexError) as error:
-                message = f"the model {self.model!r} failed on a batch of {len(texts)} texts: {error}"
+                message = f"the model {self.model!r} failed on a batch of {counted(len(texts), 'text')}: {error}"
                 raise EmbedderError(message) from error
 
         return encode

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, TypeVar
 
 from ragtrial.components.endpoints.bodies import BodyError, collected, json_value, mapped, whole_characters
 from ragtrial.components.endpoints.options import EndpointOptions
-from ragtrial.errors import EndpointError, RefusedError, with_name_for_value
+from ragtrial.errors import EndpointError, RefusedError, counted, with_name_for_value
 
 if TYPE_CHECKING:
     import httpx
@@ -274,7 +274,7 @@ def in_order(rows: Sequence[Any], count: int, who: str) -> list[Mapping[str, Any
     Raises EndpointError unless there is exactly one for each.
     """
     if len(rows) != count or not all(isinstance(row, Mapping) for row in rows):
-        raise EndpointError(f"{who} answered with {len(rows):,} results for {count:,} texts; expected one for each.")
+        raise EndpointError(f"{who} answered with {counted(len(rows), 'result')} for {count:,}; expected one for each.")
     indexes = [row.get("index", position) for position, row in enumerate(rows)]
     if sorted(index for index in indexes if type(index) is int) != list(range(count)):
         message = f"{who} answered with the indexes {str(indexes)[:60]}; expected each of 0 to {count - 1} once."

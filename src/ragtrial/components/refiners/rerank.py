@@ -116,20 +116,20 @@ class Rerank(LocalModel, SingleInputRefiner):
         if truncated:
             yield ReportWarning(
                 "truncated-pairs",
-                f"{setting}: {truncated:,} of {pairs:,} pairs of a question and a text are longer than the "
-                f"{facts['max_length']:,} tokens that the reranker reads; the rest of each was not scored. Use smaller "
-                "chunks, or a model that reads more.",
+                f"{setting}: pairs of a question and a text longer than the {facts['max_length']:,} tokens that the "
+                f"reranker reads: {truncated:,} of {pairs:,}; the rest of each was not scored. Use smaller chunks, or "
+                "a model that reads more.",
             )
         if facts.get("pairs_refused"):
             yield ReportWarning(
                 "pairs-refused",
-                f"{setting}: {facts['pairs_refused']:,} of {pairs:,} pairs of a question and a text were refused and "
-                f"put last: {facts.get('refusal')}",
+                f"{setting}: pairs of a question and a text that were refused and put last: "
+                f"{facts['pairs_refused']:,} of {pairs:,}. {facts.get('refusal')}",
             )
         if blank:
             yield ReportWarning(
                 "pairs-without-text",
-                f"{setting}: {blank:,} candidates have no text that the reranker could read; they were put last. "
+                f"{setting}: candidates without a text that the reranker could read, which came last: {blank:,}. "
                 "See whether the documents are empty" + ("." if self.title else ", or set title: true."),
             )
 
@@ -165,7 +165,7 @@ class _OpenRerank:
         has_text = np.array([bool(text.strip()) for text in texts], dtype=np.bool_)[of_unit]
         if len(rows) and not has_text.any():
             raise RunError(
-                f"{self.context.setting}: none of the {len(units):,} candidates has any text, and a reranker reads "
+                f"{self.context.setting}: no candidate of {len(units):,} has any text, and a reranker reads "
                 "texts. See whether the documents are empty" + ("." if self.options.title else ", or set title: true.")
             )
         asked = [question.text for question in questions]

@@ -26,7 +26,7 @@ from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl, 
 from ragtrial.components.interfaces import Fact, Texts
 from ragtrial.components.tokenizers import Tokenizer, estimated_tokens
 from ragtrial.engines.batching import as_they_come
-from ragtrial.errors import ConfigError, EndpointError, RunError
+from ragtrial.errors import ConfigError, EndpointError, RunError, counted
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Question
 
@@ -227,13 +227,13 @@ class LocalReranker(Reranker):
         try:
             values = model.predict(pairs, batch_size=len(pairs), show_progress_bar=False, activation_fn=raw)
         except (RuntimeError, ValueError, IndexError) as error:
-            raise RunError(f"{who} failed on a batch of {len(pairs)} pairs: {error}") from error
+            raise RunError(f"{who} failed on a batch of {counted(len(pairs), 'pair')}: {error}") from error
         scores = np.asarray(values, dtype=np.float32)
         if scores.shape != (len(pairs),) or not np.isfinite(scores).all():
             bad = "NaN or infinity" if scores.shape == (len(pairs),) else f"the shape {scores.shape}"
             raise RunError(
-                f"{who} returned {bad} for {len(pairs)} pairs, the first with the question {pairs[0][0][:60]!r}; use a "
-                "model that gives each pair one finite score."
+                f"{who} returned {bad} for {counted(len(pairs), 'pair')}, the first with the question "
+                f"{pairs[0][0][:60]!r}; use a model that gives each pair one finite score."
             )
         return scores[:, np.newaxis]
 

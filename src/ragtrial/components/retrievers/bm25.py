@@ -122,8 +122,8 @@ class Bm25Retriever(ChunkRetriever):
         library = context.library
         if library.empty == len(library) and not (self.title_weight and any(library.titles)):
             raise CorpusError(
-                f"{context.setting}: none of the {len(library):,} documents has any text, so there is no word to "
-                "look up; `dataset.corpus` names them."
+                f"{context.setting}: no document has any text ({counted(len(library), 'document')}), so there is no "
+                "word to look up; `dataset.corpus` names them."
             )
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
@@ -178,8 +178,8 @@ class _OpenBm25:
         context, lists = self.context, self._lists
         if not lists.total:
             raise RunError(
-                f"{context.setting}: none of the {len(lists):,} chunks has a word to look up (ignoring stop words); "
-                "BM25 needs words. Look at the chunks with `ragtrial chunks`."
+                f"{context.setting}: no chunk has a word to look up, ignoring stop words "
+                f"({counted(len(lists), 'chunk')}); BM25 needs words. Look at the chunks with `ragtrial chunks`."
             )
         order = place_order(context.chunks())
         weighting = self.retriever.weighting

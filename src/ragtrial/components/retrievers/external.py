@@ -17,7 +17,7 @@ import numpy as np
 from ragtrial.components.user_functions import FunctionReference, import_object
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import normalised, short
-from ragtrial.errors import ModelNotFoundError, RetrieverError, RunError, did_you_mean
+from ragtrial.errors import ModelNotFoundError, RetrieverError, RunError, counted, did_you_mean
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _SHAPE = "an id, an (id, score) pair, a mapping with `doc` or `id`, or a document of LangChain, LlamaIndex or Haystack"
@@ -179,7 +179,7 @@ def place(hits: Sequence[ReturnedHit], library: Library, asked: int | None) -> R
 
 
 def _unknown(hit: ReturnedHit, library: Library) -> str:
-    fault = f"{shown(hit.document)} is not the id of a document ({len(library):,} documents)."
+    fault = f"{shown(hit.document)} is not the id of a document ({counted(len(library), 'document')})."
     for key, value in hit.metadata.items():
         if isinstance(value, str) and value in library.positions:
             return f"{fault} Its {key!r} is one: {value!r}; set `document: {key}`."

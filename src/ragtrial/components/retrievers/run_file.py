@@ -15,7 +15,7 @@ from ragtrial.components.interfaces import RETRIEVERS, Candidates, Fact, Facts, 
 from ragtrial.dataset.chunks import SpanCodes
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import short
-from ragtrial.errors import Fault, RunFileError, did_you_mean, listed
+from ragtrial.errors import Fault, RunFileError, counted, did_you_mean, listed
 from ragtrial.options import PathText
 from ragtrial.rankings import from_rows
 from ragtrial.records import PromptQueries, Query, Question, ReportWarning
@@ -69,10 +69,10 @@ class RunFileRetriever(Retriever):
 
     def warnings(self, setting: str, facts: Facts) -> Iterator[ReportWarning]:
         if facts.get("missing"):
-            message = f"{setting}: {facts['missing']:,} labelled queries are not in {Path(self.path).name}"
+            message = f"{setting}: labelled queries that are not in {Path(self.path).name}: {facts['missing']:,}"
             yield ReportWarning.of_verdict("queries-not-in-run", f"{message} ({facts['first_missing']}); they score 0.")
         if facts.get("duplicates"):
-            message = f"{setting}: {facts['duplicates']:,} hits name a document that stands higher in the same ranking"
+            message = f"{setting}: hits of a document that stands higher in the same ranking: {facts['duplicates']:,}"
             yield ReportWarning("duplicate-hits", f"{message}; the first counts.")
         if facts.get("left_out"):
             yield ReportWarning("spans-left-out", f"{setting}: {facts['left_out']}")
@@ -109,7 +109,7 @@ class RunFileRetriever(Retriever):
         if unknown:
             message = (
                 f"{unknown.total():,} of {len(names):,} hits name documents that are not in the corpus "
-                f"({len(library):,} documents): {listed(map(repr, unknown), 3)}."
+                f"({counted(len(library), 'document')}): {listed(map(repr, unknown), 3)}."
                 f"{did_you_mean(next(iter(unknown)), library.ids)}"
             )
             raise RunFileError(Fault(self.path, message=message))

@@ -93,9 +93,9 @@ class TokenModel(LocalModel, Ranker):
         if facts.get("texts_too_long"):
             yield ReportWarning.of_verdict(
                 "too-long",
-                f"{setting}: {facts['texts_too_long']:,} of {facts['texts']:,} texts are longer than the "
-                f"{facts['max_length']:,} tokens that the model reads; the rest of each is ignored. Use smaller "
-                "chunks, or a model that reads more.",
+                f"{setting}: texts longer than the {facts['max_length']:,} tokens that the model reads: "
+                f"{facts['texts_too_long']:,} of {facts['texts']:,}; the rest of each is ignored. Use smaller chunks, "
+                "or a model that reads more.",
             )
 
     def lengths(self, texts: TextSource) -> Counts | None:

@@ -15,7 +15,7 @@ from ragtrial.dataset import locating
 from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.texts import normalised, short, text_hash
-from ragtrial.errors import Fault, LabelsError, did_you_mean
+from ragtrial.errors import Fault, LabelsError, counted, did_you_mean
 from ragtrial.labelling.importers.base import ImportedAnswer, ImportedQuestion, ReadLabels
 from ragtrial.records import Span
 
@@ -129,7 +129,7 @@ def _begun(query: str, answer: ImportedAnswer, names: locating.DocumentNames, li
     if answer.text_hash and answer.text_hash != text_hash(text):
         return PlacedLabel(query, answer, notes=[f"{name} was changed since this label was made"])
     if not 0 <= answer.start < answer.end <= len(text):
-        return PlacedLabel(query, answer, notes=[f"{name} has {len(text):,} characters"])
+        return PlacedLabel(query, answer, notes=[f"{name} has {counted(len(text), 'character')}"])
     there = (locating.Place(document, Span(answer.start, answer.end)),)
     return PlacedLabel(query, answer, located=locating.PassageMatch("exact", there))
 
@@ -404,17 +404,15 @@ def _guesses(lost: Sequence[PlacedLabel], library: Library) -> list[str]:
 
 
 def _lost(placed: PlacedLabel, documents: int) -> str:
-    """``'a.md' of query 'q' is in none of 4 documents.``"""
+    """``'a.md' of query 'q' is not the id of a document (4 documents).``"""
     answer, why = placed.answer, "; ".join(placed.notes)
     named = f"{short(answer.passage or answer.doc)!r} of query {placed.query!r}"
     if answer.end is not None and answer.start is not None and why:
         return f"characters {answer.start:,} to {answer.end:,} of {named}: {why}."
-    what = "is not in any of the"
-    if not answer.passage:
-        what = (
-            "is neither the id nor a passage of any of the" if answer.may_be_passage else "is not the id of any of the"
-        )
-    return f"{named} {what} {documents:,} documents{f' ({why})' if why else ''}."
+    what = "is in no document" if answer.passage else "is not the id of a document"
+    if not answer.passage and answer.may_be_passage:
+        what = "is neither the id nor a passage of a document"
+    return f"{named} {what} ({'; '.join([counted(documents, 'document'), *placed.notes])})."
 
 
 def report_row(placed: PlacedLabel, read: ReadLabels, library: Library) -> dict[str, Any]:

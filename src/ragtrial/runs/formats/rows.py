@@ -19,7 +19,7 @@ from ragtrial.dataset import qrels_text
 from ragtrial.dataset.faults import Faults, shown
 from ragtrial.dataset.json_places import fault_in, id_of, json_row, json_value
 from ragtrial.dataset.qrels_text import Columns, Kind, Role, graded_rows, roles_of, whole_number
-from ragtrial.errors import Fault
+from ragtrial.errors import Fault, counted
 from ragtrial.rankings import Counts, starts_of
 from ragtrial.records import MOST_GRADE
 from ragtrial.runs.lines import lines_of
@@ -207,7 +207,7 @@ def _header_rows(text: str, kind: Kind, columns: Columns | None, faults: Faults)
     chosen = roles_of(names, kind, columns, faults)
     for number, record in rows:
         if len(record) != len(names):
-            faults.add(f"must be {len(names)} fields, as the header has; found {len(record)} fields.", number)
+            faults.add(f"must be {counted(len(names), 'field')}, as the header has; found {len(record)}.", number)
     if not rows:
         raise faults.fail("has a header and no rows.")
     faults.raise_any()
@@ -241,7 +241,7 @@ def _trec_rows(source: Source, faults: Faults) -> Rows:
         for line, fields in lines_of(stream):
             if len(fields) != 4:
                 wanted = "qrels have 4: query, iteration, document, grade, with white space between"
-                faults.add(f"has {len(fields):,} columns; {wanted}.", line + 1)
+                faults.add(f"has {counted(len(fields), 'column')}; {wanted}.", line + 1)
                 continue
             query, _, document, written = (field.decode("utf-8", "surrogateescape") for field in fields)
             grade = whole_number(written)

@@ -266,7 +266,7 @@ def trace_runs(
     usable = [retrieval for retrieval in trace.retrievals if retrieval.is_usable]
     if not usable:
         failed = sum(retrieval.has_failed for retrieval in trace.retrievals)
-        counts = f"of {trace.spans:,} spans {len(trace.retrievals):,} are of a retriever, {failed:,} of which failed"
+        counts = f"spans: {trace.spans:,}, of a retriever: {len(trace.retrievals):,}, failed: {failed:,}"
         raise faults.fail(f"has no retrieval that can be scored: {counts}. {NEEDED}")
     if labels is None and not any(retrieval.id for retrieval in usable):
         raise faults.fail(
@@ -330,7 +330,7 @@ def _note(trace: Trace, retrievals: Sequence[Retrieval], count: int) -> str:
         "answered again later": usable - count,
     }
     counts = [f"{number:,} {what}" for what, number in left_out.items() if number]
-    return f"{count:,} of {trace.spans:,} spans count; left out: {listed(counts)}." if counts else ""
+    return f"spans that count: {count:,} of {trace.spans:,}; left out: {listed(counts)}." if counts else ""
 
 
 def _longer(retrievals: Iterable[Retrieval], labels: PromptQueries | None, ids: Mapping[str, Sequence[str]]) -> str:

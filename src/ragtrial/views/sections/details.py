@@ -10,14 +10,14 @@ from pydantic import JsonValue
 
 from ragtrial.comparison.comparison_parts import JudgePart
 from ragtrial.comparison.judged_rankings import MOST_QUERIES, UnjudgedPart, unjudged_parts
-from ragtrial.comparison.number_text import digits_of, probability, signed, signed_interval
+from ragtrial.comparison.number_text import mean_number, number, probability, signed, signed_interval
 from ragtrial.comparison.selection import SelectionPart
 from ragtrial.comparison.slices import SlicePart, SlicesPart, compare_slices
 from ragtrial.comparison.sweep_effects import EffectsPart, LevelsPart, sweep_effects
 from ragtrial.errors import counted, listed
 from ragtrial.report.schema import WarningPart
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, registered
-from ragtrial.views.table import Column, Table, mean_number, number
+from ragtrial.views.table import Column, Table
 
 
 class SelectionView(View[SelectionPart]):
@@ -223,7 +223,7 @@ def _marked(part: SlicePart, *, interval: bool) -> str:
         return "-"
     if part.ci is None:
         return f"{signed(part.difference, part.n)}{' ' * (8 if interval else 1)}"
-    half = f" ±{(part.ci[1] - part.ci[0]) / 2:.{digits_of(part.n)}f}" if interval else ""
+    half = f" ±{mean_number((part.ci[1] - part.ci[0]) / 2, part.n)}" if interval else ""
     mark = "!" if part.contradicts else " " if part.ci[0] <= 0 <= part.ci[1] else "*"
     return signed(part.difference, part.n) + half + mark
 
@@ -260,7 +260,7 @@ def effect_table(effects: EffectsPart) -> Table:
         cells = ["-", "-", "-", "no query counts for all" if part.matched else "no settings match in all else"]
         if part.difference is not None:
             p = "-" if part.p_corrected is None else probability(part.p_corrected)
-            few = "" if part.ci else f"{part.differing} of {part.n:,} queries differ"
+            few = "" if part.ci else f"queries that differ: {part.differing} of {part.n:,}"
             cells = [signed(part.difference, part.n), signed_interval(part.ci, part.n), p, few]
         levels = ["" if name == before else name, *_ends(part.levels), str(part.matched)]
         rows.append([*levels, mean_number(part.mean, part.n), *cells])
