@@ -132,7 +132,8 @@ def test_a_narrow_terminal_gets_the_columns_that_matter_most(width: int, header:
 def test_numbers_of_questions_and_the_first_of_many_verdicts_are_shown() -> None:
     made = package.compare(report_of({"old": HALF, "new": VALUES["new"]}), baseline="old", margin=0)
     table = verdict_table(made, made.comparisons[:1], 200)
-    _, line = table.notes
+    _, no_margin, line = table.notes
+    assert no_margin.startswith("no margin is set")
     assert table.titles[-3:] == ["lost", "detectable", "verdict"]
     assert {len(row) for row in table.rows} == {len(table.titles)}
     assert line == "detectable: the difference that these questions detect 80% of the time."

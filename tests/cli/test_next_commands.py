@@ -33,6 +33,16 @@ latency: false
 
 OTHER = CONFIG.replace("experiment: words", "experiment: twins").replace("k1: 0.3", "k1: 0.31")
 
+SWEEP = (
+    CONFIG.partition("retrievers:")[0].replace("experiment: words", "experiment: sweep")
+    + """\
+retrievers: {words: {kind: bm25, stemmer: none, stop_words: none}}
+sweep: {matrix: {retrievers.words.k1: [1.19, 1.2, 1.21]}}
+output: {directory: ../out/reports}
+latency: false
+"""
+)
+
 SCREENS = {
     "run": "run configs/words.yaml",
     "few questions": "run configs/words.yaml --limit 5",
@@ -46,6 +56,9 @@ SCREENS = {
     "two runs": "compare {words} {twins}",
     "two runs, all pairs": "compare {words} {twins} --all-pairs --setting words --setting stems",
     "a setting of another run": "compare {words} --baseline {twins}:words --margin 0.001",
+    "a table": "compare scores.csv",
+    "a table, one baseline": "compare scores.csv --baseline old --metric score",
+    "a sweep": "run configs/sweep.yaml",
     "a judge": "judge {words} --offline --queries 20 --metric recall@5",
     "a pool": "pool {words} --config configs/words.yaml --budget 5 --force",
     "a pool in another folder": "pool {words} --config configs/words.yaml --budget 5 -o '{lists}/pooled.json'",
@@ -59,7 +72,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("next") / "a project"
     (folder / "configs").mkdir(parents=True)
     (folder / "labels.json").write_bytes((ROOT / "prompt_queries.json").read_bytes())
-    for name, config in {"words": CONFIG, "twins": OTHER}.items():
+    scores = [f"q{place},{name},{(place % 5 + better) / 9},{place + better}" for place in range(30)
+              for name, better in (("old", 0), ("new", 3))]  # fmt: skip
+    (folder / "scores.csv").write_text("\n".join(["question,system,score,latency_ms", *scores]) + "\n")
+    for name, config in {"words": CONFIG, "twins": OTHER, "sweep": SWEEP}.items():
         (folder / "configs" / f"{name}.yaml").write_text(config, encoding="utf-8")
     return folder
 
@@ -144,6 +160,17 @@ def test_a_placeholder_is_explained_where_the_config_is_not_known(
     named = [str(project / "configs/words.yaml") if word == "CONFIG" else word for word in command]
     assert named != command
     assert _follow(capsys, named) == 0
+
+
+@pytest.mark.usefixtures("runs")
+def test_few_clusters_are_reported_wherever_a_conclusion_is(capsys: Capture) -> None:
+    options = ("--set", "evaluators.clusters=document", "--setting", "words", "--setting", "stems")
+    ran = ragtrial(capsys, "run", "configs/words.yaml", *options)
+    (folder,) = re.findall(r"^Report   (\S+)", ran.out, re.MULTILINE)
+    for done in (ran, ragtrial(capsys, "show", folder), ragtrial(capsys, "compare", folder)):
+        assert done.err.count("the questions are in 1 cluster, and an interval takes 10 that differ") == 1
+    plain = ragtrial(capsys, "show", folder, "--metrics", "ndcg@10")
+    assert "cluster" not in plain.err, "nothing is concluded there"
 
 
 def test_a_report_names_no_own_config(

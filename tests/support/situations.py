@@ -35,6 +35,7 @@ class Situation:
     """Milliseconds per query."""
 
     threshold: int = 1
+    config: Mapping[str, Any] = field(default_factory=dict)
     margin: float = 0.02
     made: Callable[[Path], Comparison] | None = None
     """What makes the comparison, where it is not a table of scores."""
@@ -51,7 +52,8 @@ class Situation:
 
     def _report(self, folder: Path, name: str, scores: Mapping[str, Scores]) -> Report:
         made = report_of(scores, self.metric, relevance_threshold=self.threshold)
-        made = made.model_copy(update={"settings": [self._setting(one) for one in made.settings]})
+        settings = [self._setting(one) for one in made.settings]
+        made = made.model_copy(update={"settings": settings, "config": {**made.config, **self.config}})
         missing = [
             query.id for row, query in enumerate(made.queries) if all(values[row] is None for values in scores.values())
         ]
@@ -115,6 +117,20 @@ def with_gaps(baseline: str | None) -> Callable[[Path], Comparison]:
     return made
 
 
+def of_a_table(columns: Mapping[str, Mapping[str, Scores]], **options: Any) -> Callable[[Path], Comparison]:
+    """A CSV of scores, with a column per metric; the metrics of each system are in ``columns``."""
+
+    def made(folder: Path) -> Comparison:
+        rows = ["question,system," + ",".join(next(iter(columns.values())))]
+        for system, metrics in columns.items():
+            for number, values in enumerate(zip(*metrics.values(), strict=True)):
+                rows.append(f"q{number},{system}," + ",".join(map(str, values)))
+        (folder / "scores.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        return compare("scores.csv", **options)
+
+    return made
+
+
 def with_a_judge(people: int) -> Callable[[Path], Comparison]:
     """Sixty questions, as many judged by people, all by a model that is right for most texts."""
 
@@ -141,6 +157,10 @@ EVERY = {
     "open": shifted(60, 0.22, 0.15, 4), "thin": [*shifted(60, 0.25)[:-4], *shifted(60, 0.2)[-4:]],
     "little": shifted(60, 0.24, 0.01, 5), "low": shifted(60, 0.0, 0.1, 6),
 }  # fmt: skip
+TIMED: dict[str, dict[str, Any]] = {
+    "v1": {"score": TWO["b"], "latency_ms": [100 + value for value in spread(60)], "cost": [0.001] * 60},
+    "v2": {"score": TWO["a"], "latency_ms": [1300 + value for value in shifted(60, 64, 5)], "cost": [0.0012] * 60},
+}
 
 SITUATIONS = [
     # How many questions.
@@ -250,4 +270,23 @@ SITUATIONS = [
     Situation("three identical settings, two of them as fast up to noise", dict.fromkeys("abc", spread(60)),
               tokens={"a": 900, "b": 800, "c": 100}, latency={"a": 10.0, "b": 12.0, "c": 40.0}),
     Situation("every setting has the highest possible score", {"a": [1.0] * 60, "b": [1.0] * 60}),
+    # Several open comparisons.
+    Situation("three settings, as many questions settle both", {
+        "a": shifted(60, 0.08, 0.1), "b": spread(60), "c": shifted(60, -0.01, 0.1, 4)}),
+    Situation("three settings, each of two differs on few questions", {
+        "a": spread(20), "b": changed(20, [-0.05] * 4), "c": changed(20, [-0.1] * 6)}),
+    # A winner that costs more, a sweep, and tables.
+    Situation("the best at a higher cost", TWO, tokens={"a": 2622, "b": 870}, latency={"a": 30.0, "b": 10.0}),
+    Situation("the best at a cost about as high", TWO, tokens={"a": 1200, "b": 870}, latency={"a": 1.1, "b": 0.2}),
+    Situation("a baseline that is replaced at a higher cost", TWO, baseline="b", tokens={"a": 2622, "b": 870}),
+    Situation("a sweep in which nothing is shown", family(5, 60, 0.001, 0.2), config={"sweep": {"chunker.size": [1]}}),
+    Situation("a sweep with a best setting", TWO, config={"sweep": {"chunker.size": [1]}}),
+    Situation("a table, the best system takes more time", made=of_a_table(TIMED)),
+    Situation("a table, the baseline is replaced by a system that takes more time",
+              made=of_a_table(TIMED, baseline="v1")),
+    Situation("a table, no worse, and faster", made=of_a_table({
+        "v1": {"score": NO_WORSE["b"], "latency_ms": TIMED["v2"]["latency_ms"]},
+        "v2": {"score": NO_WORSE["a"], "latency_ms": TIMED["v1"]["latency_ms"]}})),
+    Situation("a table of times alone has no margin", made=of_a_table(
+        {name: {"latency_ms": metrics["latency_ms"]} for name, metrics in TIMED.items()})),
 ]  # fmt: skip

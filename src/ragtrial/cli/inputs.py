@@ -29,7 +29,7 @@ class ComparisonInputs:
     results: str = RESULTS
     baseline: str | None = option("SETTING, REPORT or REPORT:SETTING: what the others are compared with.", "NAME")
     metric: str | None = option("The metric that decides, instead of the report's primary one.", "NAME")
-    margin: float = option("A difference that would not matter.", default=0.02, at_least=0)
+    margin: float | None = option("A difference that would not matter (0.02 for scores from 0 to 1).", at_least=0)
     confidence: float = option("Family-wise confidence level.", default=0.95, at_least=0.5, at_most=0.9999)
     common: bool = option("Compare the queries that have the same labels in all reports.")
 
@@ -41,7 +41,7 @@ class ComparisonInputs:
     def command(self, name: str, *more: str) -> str:
         """The command ``name`` about the same reports, with the same options."""
         given = [f"--{option}={value}" for option in ("results", "baseline", "metric", "margin", "confidence")
-                 if (value := getattr(self, option)) not in (None, "results", 0.02, 0.95)]  # fmt: skip
+                 if (value := getattr(self, option)) not in (None, "results", 0.95)]  # fmt: skip
         return shlex.join(["ragtrial", name, *self.reports, *given, *(["--common"] if self.common else []), *more])
 
     def inputs(

@@ -10,12 +10,13 @@ from typing import Any, Literal, get_args
 from ragtrial import engines
 from ragtrial.cli.options import RESULTS, argument, declare
 from ragtrial.cli.terminal import Answer, Terminal
+from ragtrial.comparison.number_text import mean_number
 from ragtrial.components import embedders, executors, interfaces, refiners
 from ragtrial.components.chunkers import base as chunkers
 from ragtrial.errors import ReportError, listed
 from ragtrial.evaluation import metrics
 from ragtrial.report import find, model
-from ragtrial.views.table import Table, mean_number
+from ragtrial.views.table import Table
 
 _IMPORTANCE = {"labels": 1, "queries": 2, "experiment": 3, "settings": 4}
 _Kind = Literal["retrievers", "refiners", "chunkers", "embedders", "executors", "stores", "collections", "metrics",

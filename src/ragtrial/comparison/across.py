@@ -93,7 +93,7 @@ def compare_across(
     baseline: str | None = None,
     settings: Sequence[str] | None = None,
     metric: str | None = None,
-    margin: float = 0.02,
+    margin: float | None = None,
     confidence: float = 0.95,
     directory: str | Path = "results",
     better: Mapping[str, Direction] = MappingProxyType({}),
@@ -233,7 +233,7 @@ def _over(
 def _sentences(across: AcrossComparison, commands: Mapping[str, Commands]) -> Iterator[str]:
     count, best = len(across.data_sets), across.best
     mean = _mean_over(best, across.data_sets)
-    yield f"Best on average: {best} (mean {across.metric} of {counted(count, 'data set')} {mean:.3f})."
+    yield f"Best on average: {best} (mean {across.metric} of {counted(count, 'data set')} {mean:,.3f})."
     lost = [own for own in across.data_sets if (own.means[own.best] or 0.0) != (own.means[best] or 0.0)]
     elsewhere = listed(f"{data_set.best} on {data_set.name}" for data_set in lost)
     yield f"It does not score best everywhere: {elsewhere}." if lost else "It scores best on every data set."
@@ -270,8 +270,8 @@ def _over_data_sets(best: AcrossPart, across: AcrossComparison) -> Iterator[str]
     if best.ci is None or best.difference is None:
         yield f"{best.setting} and {across.baseline} are identical on a data set: no interval over data sets."
         return
-    interval = f"{percent(across.confidence)} interval {best.ci[0]:+.3f} to {best.ci[1]:+.3f}"
+    interval = f"{percent(across.confidence)} interval {best.ci[0]:+,.3f} to {best.ci[1]:+,.3f}"
     claim: str = best.verdict if best.verdict in ("better", "worse") else "not shown to be better"
     if best.unclear_on and best.verdict in ("better", "worse"):
         claim += " with the current labels"
-    yield f"Over data sets like these it is {claim}: {best.difference:+.3f} ({interval}, random effects)."
+    yield f"Over data sets like these it is {claim}: {best.difference:+,.3f} ({interval}, random effects)."

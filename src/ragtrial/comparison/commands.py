@@ -31,6 +31,8 @@ class Commands:
     own: Sequence[str] = ()
     config: str = USUAL_CONFIG
     labels: str = ""
+    after_axes: bool = False
+    """True if the effects of options are shown already."""
 
     def compare(self, *options: str) -> str:
         return shlex.join(["ragtrial", "compare", *self.reports, *self.options, *self.own, *options])

@@ -33,6 +33,7 @@ from ragtrial.evaluation.metrics import metric_called
 from ragtrial.records import ReportWarning
 from ragtrial.report.schema import WarningPart
 from ragtrial.scoring.tables.reading import directions_of
+from ragtrial.scoring.tables.table_report import AMOUNT
 
 MOST_DESCRIBED = 1_000
 """With more pairs, metrics that decide nothing are compared only for the pairs with the best setting."""
@@ -58,22 +59,35 @@ class ComparisonOptions:
     config: str | None = None
     """The config of the reports, as a command names it; None if it is not known."""
 
+    shows_axes: bool = False
+    """True if the effects of options are shown with the comparison."""
+
     def commands(self, inputs: ComparisonInput) -> Commands:
         """Commands that go on from a comparison of ``inputs`` with these options."""
-        usual, level = ComparisonOptions(), self.procedure.level
-        common = ["--margin", f"{self.margin:.12g}"] if self.margin != usual.margin else []
-        common += ["--confidence", f"{1 - level:.12g}"] if level != usual.procedure.level else []
+        level = self.procedure.level
+        common = ["--margin", f"{self.margin:.12g}"] if self.margin != usual_margin(inputs) else []
+        common += ["--confidence", f"{1 - level:.12g}"] if level != Procedure.level else []
         common += ["--common"] if inputs.is_common else []
-        return commands_about(inputs, common, ["--judge", self.judge_file] if self.judge_file else [], self.config)
+        own = ["--judge", self.judge_file] if self.judge_file else []
+        return replace(commands_about(inputs, common, own, self.config), after_axes=self.shows_axes)
+
+
+def usual_margin(inputs: ComparisonInput) -> float:
+    """0.02; none, which is 0, for times and amounts and for scores beyond 0 to 1, as tables may have."""
+    values = inputs.scores(inputs.primary).values
+    is_share = inputs.report.has_rankings or not (AMOUNT.search(inputs.primary) or ((values < 0) | (values > 1)).any())
+    return ComparisonOptions.margin if is_share else 0.0
 
 
 def options_of(
-    inputs: ComparisonInput, *, margin: float = 0.02, confidence: float = 0.95, flips: int = 10_000, seed: int = 0
-) -> ComparisonOptions:
-    """The options for comparing ``inputs``.
+    inputs: ComparisonInput, *, margin: float | None = None, confidence: float = 0.95, flips: int = 10_000,
+    seed: int = 0,
+) -> ComparisonOptions:  # fmt: skip
+    """The options for comparing ``inputs``; ``usual_margin`` without a ``margin``.
 
     Raises ComparisonError for a number out of range, or a margin that exceeds the range of the metric.
     """
+    margin = usual_margin(inputs) if margin is None else margin
     level = round(1 - confidence, 12)  # 1 - 0.9 falls short of 0.1
     least = max(100, math.ceil(1 / level - 1)) if 0 < level < 1 else 100
     for name, value, fits, expected in (
@@ -95,7 +109,7 @@ def compare(
     settings: Sequence[str] | None = None,
     metric: str | None = None,
     metrics: Sequence[str] | None = None,
-    margin: float = 0.02,
+    margin: float | None = None,
     confidence: float = 0.95,
     all_pairs: bool = False,
     common: bool = False,
@@ -110,14 +124,15 @@ def compare(
 
     A report is a ``Report``, the runs that ``score`` scored, a folder, an id or ``latest`` (looked up in
     ``directory``), or one of its settings, ``REPORT:SETTING``; settings of several reports have such names, too. It may
-    also be a table of scores per question: a CSV or JSON file, a result file of another tool, a data frame.
-    ``print`` shows the conclusion and the table of verdicts. All others are compared with ``baseline``, a
-    setting or a report (then with the settings of equal names). By default all pairs are compared, and of several
-    reports the first is the baseline, unless ``all_pairs`` is set. ``metric`` decides (default: the first of
-    ``metrics``, or the primary metric of the first report); the others are shown with it. A difference below ``margin``
-    does not matter. All intervals of a metric hold simultaneously with the probability ``confidence``. ``common``
-    limits the comparison to queries with the same labels in all reports. ``judge`` is a file of a model's judgments,
-    which narrow the intervals. ``lower_is_better`` and ``higher_is_better`` name metrics of tables.
+    also be a table of scores per question: a CSV or JSON file, a result file of another tool, a data frame. ``print``
+    shows the conclusion and the table of verdicts. All others are compared with ``baseline``, a setting or a report
+    (then with the settings of equal names). By default all pairs are compared, and of several reports the first is the
+    baseline, unless ``all_pairs`` is set. ``metric`` decides (default: the first of ``metrics``, or the primary metric
+    of the first report); the others are shown with it. A difference below ``margin`` does not matter (default: 0.02; 0
+    for times, amounts and scores beyond 0 to 1). All intervals of a metric hold simultaneously with the probability
+    ``confidence``. ``common`` limits the comparison to queries with the same labels in all reports. ``judge`` is a file
+    of a model's judgments, which narrow the intervals. ``lower_is_better`` and ``higher_is_better`` name metrics of
+    tables.
 
     Raises InputError for reports that cannot be read or compared, and for numbers out of range.
     """
@@ -237,20 +252,21 @@ class _Comparing:
 
     @cached_property
     def selection(self) -> SelectionPart | None:
-        """The choice of the best setting; None if there is none, as between reports that are compared name by name."""
+        """The choice of the best setting; None between reports compared name by name, and if the baseline is best."""
         inputs, metric, seed = self.inputs, self.inputs.primary, self.options.procedure.seed
         if inputs.are_pairs_by_name or not self.selects:
             return None
         if self.options.judge is None:
             sign, clusters = inputs.sign(metric), inputs.clusters
-            return select_winner(self.primary.values, inputs.names, metric, clusters, sign=sign, seed=seed)
+            chosen = select_winner(self.primary.values, inputs.names, metric, clusters, sign=sign, seed=seed)
+            return chosen if inputs.baseline is None or chosen.setting != inputs.baseline else None
         n = len(inputs.people or ())
         if not np.isfinite(self.means).any():
             sentence = "people judged no question, so no setting was chosen"
             return SelectionPart(metric=metric, n=n, seed=seed, sentence=sentence)
         best = int(np.nanargmax(inputs.sign(metric) * self.means))
         name, mean = inputs.names[best], float(self.means[best])
-        sentence = f"{name}: estimated mean {mean:.4f}, from people's labels and the judge's grades"
+        sentence = f"{name}: estimated mean {mean:,.4f}, from people's labels and the judge's grades"
         return SelectionPart(metric=metric, setting=name, mean=mean, n=n, seed=seed, sentence=sentence)
 
     @cached_property

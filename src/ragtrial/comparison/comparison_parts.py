@@ -327,7 +327,7 @@ class Comparison(Part):
     queries: int
     warnings: list[WarningPart]
     selection: SelectionPart | None = Field(default=None, exclude=True)
-    """How the best setting was chosen; None where reports are compared name by name."""
+    """How the best setting was chosen; None where reports are compared name by name, or where it is the baseline."""
 
     judge: JudgePart | None = Field(default=None, exclude=True)
     """The worth of a model's judgments; None without them."""

@@ -25,13 +25,14 @@ from ragtrial.comparison.comparison_parts import (
     VerdictLinePart,
 )
 from ragtrial.comparison.evidence import could_be_labelled
-from ragtrial.comparison.number_text import digits_of, percent, signed
+from ragtrial.comparison.number_text import mean_number, percent, rounded, signed
 from ragtrial.comparison.statistics.estimates import finite, mean_limits
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.errors import counted, listed
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import metric_called
 from ragtrial.report.schema import PAID
+from ragtrial.scoring.tables.table_report import AMOUNT
 
 MOST_NAMED = 5
 
@@ -106,7 +107,7 @@ def conclude(
         drawn = replace(drawn, elsewhere=elsewhere, is_elsewhere_unclear=any(depend_on_unjudged(elsewhere)))
     drawn = replace(drawn, unclear=unclear, top=[str(top), *drawn.named("identical")] if is_ranked else [])
     step = drawn.next_step()
-    if not all(setting.report.is_written for setting in inputs.settings):
+    if not commands.reports:  # no command can read them
         step = step.model_copy(update={"command": ""})
     return ConclusionPart(
         kind=drawn.kind,
@@ -209,7 +210,7 @@ class _Conclusion:
             return
         names = [str(self.baseline)] if kind == "baseline" else self.top
         mean = self.means[names[0]]
-        score = "without a score" if mean is None else f"{mean:.{digits_of(self.scored)}f}"
+        score = "without a score" if mean is None else mean_number(mean, self.scored)
         text = " and ".join(names) if len(names) == 2 else listed(names, MOST_NAMED)
         text += ", identical" if len(names) > 1 and not self.are_all_identical else ""
         extreme = "highest" if self.sign > 0 else "lowest"
@@ -288,7 +289,7 @@ class _Conclusion:
         part, margin = self.shown[name], f"within {self.procedure.margin:g}"
         if part.mean is None or part.mean_baseline is None:
             return f"{self.called(name)}: no question counts for both"
-        before, after = (f"{mean:.{digits_of(self.scored)}f}" for mean in (part.mean_baseline, part.mean))
+        before, after = (mean_number(mean, self.scored) for mean in (part.mean_baseline, part.mean))
         verdict = f"no worse {margin}" if part.verdict == "no worse" else str(part.verdict)
         verdict = verdict.replace("within the margin", margin)
         labels = " with the current labels" if name in self.unclear else ""
@@ -351,27 +352,50 @@ class _Conclusion:
         if self.kind == "two runs" and self.named(*WORSE):
             action = "look at the questions that are answered worse now"
         elif self.kind == "baseline" and better:
-            action = f"replace {self.baseline} by {better[0]}, after a look at the questions that it loses"
+            action = f"replace {self.baseline} by {self.winner(better[0], [str(self.baseline)])}"
         elif self.kind == "best":
-            action = f"use {self.top[0]}, after a look at the questions that it loses"
+            action = f"use {self.winner(self.top[0], self.named(*WORSE))}"
         return NextStepPart(action=action, command=self.look) if action else None
 
+    def winner(self, name: str, rivals: Sequence[str]) -> str:
+        """``a, at a higher cost (12.1 ms per query, b 0.4), after a look at the questions that it loses``.
+
+        Each cost that is clearly higher is shown with the least of ``rivals``.
+        """
+        higher = []
+        for cost in _costs(self.inputs, [name, *rivals]):
+            own, cheapest = cost.values.get(name, 0.0), min(cost.values, key=cost.values.__getitem__, default=name)
+            if own and own > _NOISE * cost.values[cheapest] + cost.slack:
+                higher.append(f"{cost.shown(own)} {cost.title}, {cheapest} {cost.shown(cost.values[cheapest])}")
+        costs = f", at a higher cost ({'; '.join(higher)})" if higher else ""
+        return f"{name}{costs}, after a look at the questions that it loses"
+
     def _settle(self) -> NextStepPart | None:
-        """Label questions, as many as settle the nearest open comparison, if a person could."""
-        name = next(iter(self.named("inconclusive", "too few differences")), None)
-        if name is None:
+        """Look at the options of a sweep; else label questions that settle the nearest open comparison, if one could.
+
+        The action names the others of that verdict that as many questions settle, or that cannot be settled, either.
+        """
+        is_rerun, names = self.kind == "two runs", self.named("inconclusive") or self.named("too few differences")
+        if not names:
             return None
-        part = self.shown[name]
-        is_thin, is_rerun = part.verdict == "too few differences", self.kind == "two runs"
-        pair = f"{self.called(part.baseline)} and {self.called(name)}"
-        pair = f"the two runs of {self.called(name)}" if is_rerun else pair
-        if (more := labels_to_settle(part)) is not None:
-            why = f"they settle {pair} in 4 of 5 cases, if the difference stays as it is"
+        if self.kind == "nothing shown" and self.inputs.report.config.get("sweep") and not self.commands.after_axes:
+            action = "look at what each option does, over all settings that differ in nothing else"
+            return NextStepPart(action=action, command=self.commands.compare("--axes"))
+        part = self.shown[names[0]]
+        is_thin = part.verdict == "too few differences"
+        labels = {name: labels_to_settle(self.shown[name]) or math.inf for name in names}
+        more = labels[names[0]]
+        rivals = [name for name, needed in labels.items() if needed == more or needed < more < math.inf]
+        each, few = ("each of ", "as few as ") if len(rivals) > 1 and not is_rerun else ("", "")
+        pair = f"{part.baseline} and {each}{listed(rivals, MOST_NAMED)}"
+        pair = f"the two runs of {self.called(names[0])}" if is_rerun else pair
+        if more < math.inf:
+            why = f"they settle {pair} in 4 of 5 cases, if {'each' if each else 'the'} difference stays as it is"
             if is_thin:
                 differing = f"{part.differing:,} of {part.n:,}" if part.clusters is None else part.differing_text
-                why = f"{pair} differ on {differing}, and a comparison needs {LEAST_DIFFERENCES}"
+                why = f"{pair} differ on {few}{differing}, and a comparison needs {LEAST_DIFFERENCES}"
             where = "" if part.clusters is None else " in other clusters"
-            return self._label(f"label about {counted(more, 'more question')}{where} ({why})", more)
+            return self._label(f"label about {counted(int(more), 'more question')}{where} ({why})", int(more))
         action = f"look at the questions on which {pair} differ"
         action += "" if is_thin or is_rerun else "; too many questions would be needed to settle them"
         return NextStepPart(action=action, command=self.look)
@@ -401,38 +425,69 @@ def _answers(found: FoundPart, names: Sequence[str]) -> str:
     return f"an answer in the first {found.k} for {answers} of {counted(found.questions, 'question')}"
 
 
+@dataclass(frozen=True)
+class _Cost:
+    """A cost of settings, by their names, without those of which it is not known."""
+
+    title: str
+    form: str
+    """Empty for a metric of a table, whose size is not known."""
+
+    slack: float
+    """A cost that exceeds ``_NOISE`` times another one by more than this is clearly higher."""
+
+    values: Mapping[str, float]
+
+    def shown(self, value: float) -> str:
+        return format(value, self.form) if self.form else rounded(value)
+
+
+def _costs(inputs: ComparisonInput, names: Sequence[str]) -> Iterator[_Cost]:
+    """The costs of the settings called ``names``: money, latency, context and size of the index.
+
+    The costs of a table are metrics with a unit, of which lower values are better.
+    """
+    for metric in () if inputs.report.has_rankings else inputs.metrics[1:]:
+        if inputs.sign(metric) < 0 and AMOUNT.search(metric):
+            means = dict(zip(inputs.names, inputs.scores(metric).means.tolist(), strict=True))
+            yield _Cost(metric, "", 0.0, {name: means[name] for name in names if math.isfinite(means[name])})
+    parts = {name: inputs.settings[inputs.setting_index(name)].part for name in names}
+    k = metric_called(inputs.primary).k
+    unit = "characters" if any(part.cost(f"tokens@{k}") is None for part in parts.values()) else "tokens"
+    costs = {
+        "for 1,000 queries": (".2f", 1.0, 0.01, PAID[1]),
+        "ms per query": (",.1f", 1e3, _NOISE_MS, "latency.p50"),
+        f"{unit}@{k}": (",.0f", 1.0, 0.0, f"{unit}@{k}"),
+        "MB of index": (",.1f", 1e-6, 100.0, "index_bytes"),
+    }
+    if len({part.latency.machine for part in parts.values() if part.latency}) > 1:  # their latencies do not compare
+        del costs["ms per query"]
+    for title, (form, factor, slack, cost_name) in costs.items():
+        known = {name: cost for name, part in parts.items() if (cost := part.cost(cost_name)) is not None}
+        yield _Cost(title, form, slack, {name: factor * cost for name, cost in known.items()})
+
+
 def _cheapest(inputs: ComparisonInput, names: Sequence[str]) -> tuple[str, str] | None:
     """The cheapest of the settings called ``names``, and why: by money, latency, context or size of the index.
 
     A cost that is known of all leaves out what costs more than the least, and the next one decides between the others.
     A latency counts as more only above what repeated measurements differ by. None if no cost leaves any out.
     """
-    parts = {name: inputs.settings[inputs.setting_index(name)].part for name in names}
-    k = metric_called(inputs.primary).k
-    costs = {
-        "for 1,000 queries": (".2f", 1.0, PAID[1]),
-        "ms per query": (",.1f", 1e3, "latency.p50"),
-        f"tokens@{k}": (",.0f", 1.0, f"tokens@{k}"),
-        f"characters@{k}": (",.0f", 1.0, f"characters@{k}"),
-        "MB of index": (",.1f", 1e-6, "index_bytes"),
-    }
-    if len({part.latency.machine for part in parts.values() if part.latency}) > 1:  # their latencies do not compare
-        del costs["ms per query"]
-    left, decisive = list(names), list[tuple[str, str, dict[str, float]]]()
-    for title, (form, factor, cost_name) in costs.items():
-        values = {name: factor * cost for name in left if (cost := parts[name].cost(cost_name)) is not None}
+    left, decisive = list(names), list[_Cost]()
+    for cost in _costs(inputs, names):
+        values = {name: value for name, value in cost.values.items() if name in left}
         if len(values) < len(left):
             continue
         least = min(values.values())
-        limit = _NOISE * least + _NOISE_MS if title == "ms per query" else least
+        limit = least if cost.form and cost.title != "ms per query" else _NOISE * least + cost.slack
         left = [name for name in left if values[name] <= limit]
         if len(left) < len(values):
-            decisive.append((title, form, values))
+            decisive.append(replace(cost, values=values))
     if not decisive:
         return None
-    others = ["the others", *["those about as cheap"] * len(costs)]
-    reasons = [f"{format(values[left[0]], form)} {title}, {among} up to {format(max(values.values()), form)}"
-               for among, (title, form, values) in zip(others, decisive, strict=False)]  # fmt: skip
+    others = ["the others", *["those about as cheap"] * len(decisive)]
+    reasons = [f"{cost.shown(cost.values[left[0]])} {cost.title}, {among} up to {cost.shown(max(cost.values.values()))}"
+               for among, cost in zip(others, decisive, strict=False)]  # fmt: skip
     return left[0], f"{'the' if len(left) == len(decisive) == 1 else 'among the'} cheapest ({'; '.join(reasons)})"
 
 

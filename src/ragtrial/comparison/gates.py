@@ -226,8 +226,9 @@ def _side(value: float, limit: float) -> int:
 
 def _beside(value: float, limit: float, sign: str = "+") -> str:
     """``value`` in as few digits, from four on, as show on which side of ``limit`` it is."""
-    shown = (f"{value + 0.0:{sign}.{digits}f}" for digits in range(4, 16))
-    return next((text for text in shown if _side(float(text), limit) == _side(value, limit)), f"{value:{sign}}")
+    shown = (f"{value + 0.0:{sign},.{digits}f}" for digits in range(4, 16))
+    on_its_side = (text for text in shown if _side(float(text.replace(",", "")), limit) == _side(value, limit))
+    return next(on_its_side, f"{value:{sign}}")
 
 
 _GATE = re.compile(

@@ -11,6 +11,16 @@ def digits_of(n: int) -> int:
     return 3 if n < MANY_QUESTIONS else 4
 
 
+def number(value: float | None, digits: int = 4) -> str:
+    """``0.6631``, ``1,363.8000``; a dash if there is none."""
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def mean_number(value: float | None, n: int) -> str:
+    """A mean over ``n`` questions, with as many digits as these allow; a dash if there is none."""
+    return number(value, digits_of(n))
+
+
 def signed(difference: float | None, n: int = 0, unknown: str = "-") -> str:
     """A sign and the decimals of a mean over ``n`` questions, or four if those would show a difference as 0.
 
@@ -20,7 +30,7 @@ def signed(difference: float | None, n: int = 0, unknown: str = "-") -> str:
         return unknown
     digits = digits_of(n)
     shown = digits if abs(difference) >= 0.5 * 10**-digits else 4
-    return f"{difference:+.{shown}f}" if round(difference, shown) else f"{0:.{digits}f}"
+    return f"{difference:+,.{shown}f}" if round(difference, shown) else f"{0:.{digits}f}"
 
 
 def signed_interval(ends: tuple[float, float] | None, n: int = 0, between: str = " ") -> str:
@@ -35,7 +45,7 @@ def probability(p: float) -> str:
 
 def rounded(difference: float) -> str:
     """Three decimals, or two digits where those would not show it."""
-    return f"{difference:.3f}" if difference >= 0.001 else f"{difference:.2g}"
+    return f"{difference:,.3f}" if difference >= 0.001 else f"{difference:.2g}"
 
 
 def percent(share: float) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import Field
 
-from ragtrial.comparison.number_text import digits_of
+from ragtrial.comparison.number_text import mean_number
 from ragtrial.comparison.statistics.estimates import interval_of, within
 from ragtrial.comparison.statistics.resamples import draws_of
 from ragtrial.evaluation.clusters import Places, linearised
@@ -92,7 +92,6 @@ def select_winner(
     corrected, ends = mean - sign * gain.mean, sorted((mean - sign * gain.high, mean - sign * gain.low))
     order = [index for index in np.argsort(-gain.chosen, kind="stable").tolist() if gain.chosen[index] > 0]
     which = "the questions" if n == counted else f"the {n:,} questions that count for all settings, those"
-    digits = digits_of(n)
     return SelectionPart(
         metric=metric,
         setting=name,
@@ -104,8 +103,8 @@ def select_winner(
         n=n,
         draws=draws,
         seed=seed,
-        sentence=f"{name} scored {mean:.{digits}f} on {which} used to pick it; expect about {corrected:.{digits}f} on "
-        f"new ones. It was the best in {gain.chosen[winner]:.0%} of bootstrap resamples",
+        sentence=f"{name} scored {mean_number(mean, n)} on {which} used to pick it; expect about "
+        f"{mean_number(corrected, n)} on new ones. It was the best in {gain.chosen[winner]:.0%} of bootstrap resamples",
     )
 
 

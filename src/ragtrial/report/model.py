@@ -230,7 +230,7 @@ class Report(schema.Part):
         value = "no value"
         for best in self.ranked_settings()[:1]:
             mean = best.scores[self.primary_metric].mean
-            value = value if mean is None else f"{best.name} {mean:.3f}"
+            value = value if mean is None else f"{best.name} {mean:,.3f}"
         return f"Report({self.experiment!r}, {size}, {self.primary_metric}: {value})"
 
     def to_frame(self, *, per_query: bool = False) -> DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ def analyse(inputs: ComparisonInput, options: ComparisonOptions, **views: bool) 
     Raises ComparisonError if the baseline is missing, KeyError for an unknown view.
     """
     chosen = {VIEWS[name].name for name, is_asked in views.items() if is_asked}
-    comparison = compare_settings(inputs, options)
+    comparison = compare_settings(inputs, replace(options, shows_axes="axes" in chosen))
     given = AnalysisInput(inputs, options, comparison, chosen)
     found = {view.name: view.compute(given) for view in all_views() if view.is_always_computed or view.name in chosen}
     return Analysis(**dict(comparison), found=found)

@@ -12,11 +12,11 @@ from ragtrial.comparison.comparing import close_comparisons
 from ragtrial.comparison.comparison_parts import Comparison, ComparisonPart, ConclusionPart
 from ragtrial.comparison.conclusion import WORSE
 from ragtrial.comparison.evidence import FEW_DIFFERENCES, could_be_labelled
-from ragtrial.comparison.number_text import percent, probability, rounded, signed, signed_interval
+from ragtrial.comparison.number_text import mean_number, percent, probability, rounded, signed, signed_interval
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.errors import counted
 from ragtrial.views.sections import all_views
-from ragtrial.views.table import Column, Table, mean_number, plain_text
+from ragtrial.views.table import Column, Table, plain_text
 
 ALL_PAIRS = " --all-pairs shows all."
 
@@ -103,20 +103,23 @@ def verdict_table(
     few = f"the two differ on fewer than {LEAST_DIFFERENCES} {unit}; no interval is given."
     rough = f"{FEW_DIFFERENCES} {unit} or fewer differ, so this interval is rough."
     is_starred, of_margin = any(row[-1].endswith("*") for row in table), {"no worse", "worse within the margin"}
+    have_all = {part.n for part in rows} <= {conclusion.scored.scored}
     notes = {
         "* with the current labels: labels of hits that have none could change the verdict.": is_starred,
         f"no worse, or within the margin: the margin is {margin:g}.": verdicts & of_margin,
         f"too few differences: {few}": "too few differences" in verdicts,
         "~ skewed differences: such 95% intervals cover 90 to 96% in simulations.": "skewed" in cautions,
         f"? few differences: {rough}": "few differences" in cautions,
+        "means here: over the n questions that count for both settings, not all that count for one.": not have_all,
+        "no margin is set: --margin is a difference that would not matter.": rows and not margin,
     }
     columns = [Column(title, title in ("setting", "against"), importance=_IMPORTANCE.get(title)) for title in titles]
     whole = Table([*columns, Column("verdict", is_text=True)], table, [note for note, holds in notes.items() if holds])
-    if {part.n for part in rows} == {conclusion.scored.scored}:
+    if have_all:
         whole = whole.without("n")
     whole = whole.known()
     fitted = whole if width is None else whole.fitted(width, elsewhere)
-    return replace(fitted, notes=[*fitted.notes, *(_advice(comparison) if "detectable" in fitted.titles else ())])
+    return replace(fitted, notes=[*fitted.notes, *(_advice(comparison, rows) if "detectable" in fitted.titles else ())])
 
 
 _IMPORTANCE = {"detectable": 1, "questions needed": 1, "n": 2, "won": 3, "tied": 3, "lost": 3, "p": 4, "baseline": 5,
@@ -176,9 +179,8 @@ def left_out_line(comparison: Comparison, shown: Sequence[ComparisonPart], advic
     return f"All {pairs:,} pairs were compared; shown are those with {best}, the best mean.{advice}"
 
 
-def _advice(comparison: Comparison) -> list[str]:
-    """The meaning of the columns about questions; empty if the columns are."""
-    rows = [part for part in comparison.comparisons if part.metric == comparison.primary_metric]
+def _advice(comparison: Comparison, rows: Sequence[ComparisonPart]) -> list[str]:
+    """The meaning of the columns about questions in the table of ``rows``; empty if the columns are."""
     if all(part.detectable is None and part.queries_needed is None for part in rows):
         return []
     margin = comparison.procedure.margin

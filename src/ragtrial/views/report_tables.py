@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragtrial.comparison.number_text import signed, signed_interval
+from ragtrial.comparison.number_text import mean_number, number, signed, signed_interval
 from ragtrial.comparison.report_inputs import query_fingerprint
 from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import METRICS, metric_called, parse_metric
@@ -14,7 +14,7 @@ from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.evaluation.separation import FEWEST_CLUSTERS
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
-from ragtrial.views.table import Column, Table, mean_number, mean_row, mean_table, mean_text, money, number
+from ragtrial.views.table import Column, Table, mean_row, mean_table, mean_text, money
 
 _FEWEST_FOR_P99 = 100
 """With fewer queries the 99th percentile is the slowest query."""
@@ -232,7 +232,7 @@ def lowest_queries(report: Report, setting: SettingPart, width: int, most: int =
     lines = [f"{worst} {report.primary_metric} of {setting.name} (ragtrial show {known} --query ID):"]
     longest = max((len(name) for _, name in lowest), default=0)
     for value, name in lowest:
-        line = f"  {name.ljust(longest)}  {sign * value:.4f}  {' '.join(texts[name].split())}".rstrip()
+        line = f"  {name.ljust(longest)}  {sign * value:,.4f}  {' '.join(texts[name].split())}".rstrip()
         lines.append(line if len(line) <= width else line[: width - 3] + "...")
     return "\n".join(lines) if lowest else ""
 

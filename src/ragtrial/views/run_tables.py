@@ -53,4 +53,4 @@ def _mean(mean: Mean, n: int) -> str:
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value == int(value) and abs(value) > 1 else f"{value:.4f}"
+    return f"{value:,.0f}" if value == int(value) and abs(value) > 1 else f"{value:,.4f}"

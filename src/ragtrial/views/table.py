@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ragtrial.cache.untrusted import for_terminal
-from ragtrial.comparison.number_text import digits_of
+from ragtrial.comparison.number_text import mean_number, number
 
 if TYPE_CHECKING:
     from ragtrial.records import Mean
@@ -181,16 +181,6 @@ def number_in(cell: str) -> float | None:
     with suppress(ValueError, IndexError):
         return float(cell.split()[0].replace(",", ""))
     return None
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """``0.6631``; a dash if there is none."""
-    return "-" if value is None else f"{value:,.{digits}f}"
-
-
-def mean_number(value: float | None, n: int) -> str:
-    """A mean over ``n`` questions, with as many digits as these allow; a dash if there is none."""
-    return number(value, digits_of(n))
 
 
 def money(value: float | None) -> str:

@@ -52,7 +52,7 @@ def query_text(report: Report, name: str, rankings: Sequence[QueryRanking], widt
     groups = _most_different(list(equal.values()), report.primary_metric)
     for ranking, *twins in groups:
         value = ranking.evaluations[report.primary_metric]
-        score = "not defined (no relevant documents)" if value is None else f"{value:.4f}, {_outcome(report, ranking)}"
+        score = "not defined (no relevant documents)" if value is None else f"{value:,.4f}, {_outcome(report, ranking)}"
         names = listed((each.setting.name for each in (ranking, *twins)), _MOST_RANKINGS)
         lines += ["", f"{names}: {report.primary_metric} {score}"]
         for wording in ranking.wordings:

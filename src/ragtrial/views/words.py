@@ -153,7 +153,7 @@ OTHERS = {
     "corrected": "The score to expect of the best setting on new questions: its mean less the optimism.",
     "chosen": "The share of bootstrap resamples in which the setting is the best.",
     "judged": "The share of the first hits that have a label; the others count as not relevant.",
-    "margin": "The difference that would not matter to you (0.02 by default): `ragtrial compare --margin`.",
+    "margin": "The difference that would not matter to you (0.02 for scores from 0 to 1): `ragtrial compare --margin`.",
     "group": "Labels of a question with the same `group` are alternatives: any of them answers that part of it.",
     "cluster": "Questions that belong together, by the key `cluster` of the labels: a comparison counts them as one "
     "observation.",

@@ -16,11 +16,16 @@ import pytest
 
 import hand_made
 from ragtrial import compare
+from ragtrial.comparison.comparing import options_of
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.errors import InputError, ReportError
 from ragtrial.runs.streams import release
 from ragtrial.scoring.tables.reading import read_table
 from ragtrial.scoring.tables.table_report import table_reports
+from ragtrial.views.analysis import analyse
+from ragtrial.views.comparison_tables import comparison_blocks
+from ragtrial.views.table import plain_text
 
 RANDOM = np.random.default_rng(5)
 QUESTIONS = [f"Where is number {place}?" for place in range(30)]
@@ -316,6 +321,50 @@ def test_scores_of_one_question_are_averaged_first_and_failures_are_never_zero(t
     assert read_table(own, is_alone=False).settings == ["table-1"]
     codes = {warning.code for warning in comparison.warnings}
     assert {"repeats-averaged", "scores-missing", "queries-left-out"} <= codes
+
+
+def test_words_that_stand_for_no_score_may_be_ids_and_names_of_systems(tmp_path: Path) -> None:
+    """Only an empty cell is no id: a question without one is known by its row, which pairs nothing."""
+    names = ["NA", "none", "-", "null", "n/a"]
+    rows = [{"id": name, "system": system, "recall": 1} for name in names for system in ("none", "NA")]
+    content = text_of(rows)
+    assert [len(comparison.settings) for comparison in [compare(written(tmp_path, "a.csv", content))]] == [2]
+    (report,) = table_reports([read_table(tmp_path / "a.csv")], {})
+    assert [query.id for query in report.queries] == names
+    assert [setting.name for setting in report.settings] == ["none", "NA"]
+    assert [setting.scores["recall"].n for setting in report.settings] == [5, 5]
+    (report,) = table_reports([read_table(written(tmp_path, "b.csv", content.replace(",1", ",none", 1)))], {})
+    assert [setting.scores["recall"].n for setting in report.settings] == [4, 5], "a score is another matter"
+
+
+def test_times_and_amounts_have_no_margin_unless_one_is_set(tmp_path: Path) -> None:
+    def table(metric: str, high: float) -> list[dict[str, Any]]:
+        return [{"question": f"q{place}", "system": system, metric: high * value}
+                for system, values in SCORES.items() for place, value in enumerate(values)]  # fmt: skip
+
+    for metric, high, margin in (
+        ("faithfulness", 1, 0.02),
+        ("stars", 5, 0.0),
+        ("latency_ms", 1, 0.0),
+        ("cost", 1, 0.0),
+    ):
+        compared = compare(table(metric, high))
+        assert compared.procedure.margin == margin, metric
+        assert ("no margin is set: --margin" in str(compared)) == (not margin)
+        assert ("questions needed" in str(compared)) == bool(margin)
+        assert compare(table(metric, high), margin=0.02).procedure.margin == 0.02
+    pages = [{**row, "latency_ms": 1_000 + row["latency_ms"]} for row in table("latency_ms", 100)]
+    text = comparison_blocks_text(pages)
+    means = re.findall(r"1,0\d\d\.\d{3}", text)
+    assert len(means) > 4, text
+    assert not re.search(r"\d{4}\.\d", text), "all numbers have one form"
+
+
+def comparison_blocks_text(rows: list[dict[str, Any]]) -> str:
+    """All that `compare` prints on a table in memory."""
+    inputs = input_of([rows], may_be_one=True)
+    analysis = analyse(inputs, options_of(inputs))
+    return plain_text(comparison_blocks(analysis, 200, everything=True, every_metric=True), 200)
 
 
 def test_a_setting_of_a_table_is_named_like_that_of_a_report(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.views.analysis import Analysis, analyse
+from ragtrial.views.comparison_tables import looked_into_lines
 from ragtrial.views.sections import details
 from ragtrial.views.sections.details import SELECTION, UNJUDGED
 from ragtrial.views.sections.queries_view import QUERIES
@@ -26,11 +27,14 @@ def contest() -> ComparisonInput:
 def test_an_analysis_has_its_parts_and_the_best_of_all_as_winner() -> None:
     made, compared = analyse(contest(), AIM), compare_settings(contest(), AIM)
     assert {name: getattr(made, name) for name in type(compared).model_fields} == dict(compared)
-    for baseline in (None, "low", "high"):
+    for baseline in (None, "low"):
         made = analyse(contest(), ComparisonOptions(baseline, procedure=AIM.procedure))
         selection = SELECTION.of(made)
         assert selection is not None
         assert selection.setting == "high"
+    named = analyse(contest(), ComparisonOptions("high", procedure=AIM.procedure))
+    assert SELECTION.of(named) is None, "the user chose it, not these questions"
+    assert not any("used to pick it" in line for line in looked_into_lines(named))
 
 
 def test_no_winner_is_looked_for_where_reports_are_compared_name_by_name() -> None:

@@ -26,6 +26,9 @@ _ROLES = {
     "fingerprint": "fingerprint",
 }
 """Usual names of the columns of each role. The first one in a table counts."""
+_OPTIONAL = ("cluster", "error", "fingerprint")
+"""Roles in which a word such as ``none`` is an empty cell; a question or a system may be called so."""
+
 _REPEATS = {"repeat", "repetition", "epoch", "seed", "trial", "attempt", "replicate", "iteration", "run", "sample"}
 _INDICES = {"index", "row", "unnamed: 0", "order"}
 _TEXTS = {
@@ -143,13 +146,13 @@ def _without_values(
     seen: Counter[tuple[str, object]] = Counter()
     for (where, row), text in zip(rows, texts, strict=True):
         cells = {role: _text(row.get(column)) for role, column in roles.items() if role != "score"}
+        cells |= {role: "" for role in _OPTIONAL if is_blank(cells.get(role))}
         setting, name_of = cells.get("setting") or source.name, text if are_ids else cells.get("id", "")
         series = setting, cells.get("metric")
         seen[series] += 1
         yield row, Score(
             where, setting, "", None, id=name_of, text="" if are_ids else text, row=seen[series],
-            cluster=cells.get("cluster") or None, error=cells.get("error", ""),
-            fingerprint=cells.get("fingerprint") or None,
+            cluster=cells["cluster"] or None, error=cells["error"], fingerprint=cells["fingerprint"] or None,
         )  # fmt: skip
 
 
@@ -177,7 +180,7 @@ def _note_unnamed_systems(
 
 
 def _text(cell: object) -> str:
-    """A cell as a text; a whole number that became a float is one again."""
+    """A cell as a text; a whole number that became a float is one again. Only an empty cell, or NaN, has none."""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
-    return "" if is_blank(cell) else from_csv(str(cell).strip())
+    return "" if not isinstance(cell, str) and is_blank(cell) else from_csv(str(cell).strip())

@@ -21,9 +21,12 @@ from ragtrial.report.model import SCHEMA_VERSION, Report, environment
 from ragtrial.runs.formats.own_files import words
 from ragtrial.scoring.tables.base import NO_VALUE, Key, Score, ScoreTable, direction_in
 
+AMOUNT = re.compile(r"latency|delay|duration|(^|_)time(_|$)|seconds|_ms\b|cost|price|tokens", re.IGNORECASE)
+"""Names of metrics that have a unit, such as milliseconds or money."""
+
 _LOWER_SOUNDS = re.compile(
-    r"error|latency|delay|duration|(^|_)time(_|$)|seconds|_ms\b|cost|price|tokens|toxic|bias|harm|hallucinat|violation"
-    r"|refusal|loss|perplexity|distance|brier|penalty|false|fail|miss(es|ed|ing|_)|risk|rank\b|\b([wc]er|r?mse|mae)\b",
+    rf"{AMOUNT.pattern}|error|toxic|bias|harm|hallucinat|violation|refusal|loss|perplexity|distance|brier|penalty|false"
+    r"|fail|miss(es|ed|ing|_)|risk|rank\b|\b([wc]er|r?mse|mae)\b",
     re.IGNORECASE,
 )
 """Names of which lower values may be better: one without a known direction is asked for."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragtrial.comparison.history import HistoryPart, HistoryRunPart, PointPart
-from ragtrial.comparison.number_text import digits_of, percent, signed, signed_interval
+from ragtrial.comparison.number_text import mean_number, percent, signed, signed_interval
 from ragtrial.errors import counted
 from ragtrial.views.page.html_page import asset, content_policy, template
 from ragtrial.views.page.verdict import Axis, axis_over
@@ -81,7 +81,7 @@ def line_plot(history: HistoryPart, setting: str) -> LinePlot:
 
 def point_words(point: PointPart) -> str:
     """A run of a setting in words: ``0.612, -0.021 (-0.050 to +0.008) from run ...: no step``."""
-    mean = "no score" if point.mean is None else f"{point.mean:.{digits_of(point.n)}f}"
+    mean = "no score" if point.mean is None else mean_number(point.mean, point.n)
     if point.accepted is None:
         return f"{mean}, the first run of this line"
     interval = f" ({signed_interval(point.ci, point.n, ' to ')})" if point.ci else ""

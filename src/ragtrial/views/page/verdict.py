@@ -13,7 +13,7 @@ from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInpu
 from ragtrial.comparison.comparison_parts import ComparisonPart, ConclusionKind, VerdictLinePart
 from ragtrial.comparison.conclusion import ALL_IDENTICAL, MOST_NAMED, SHOWN
 from ragtrial.comparison.evidence import verdict_of_claim
-from ragtrial.comparison.number_text import digits_of, percent, signed
+from ragtrial.comparison.number_text import digits_of, number, percent, signed
 from ragtrial.comparison.statistics.estimates import mean_interval
 from ragtrial.comparison.sweep_effects import EffectPart, EffectsPart
 from ragtrial.errors import counted, listed
@@ -145,7 +145,7 @@ class Axis:
     def label(self, tick: float) -> str:
         step = self.ticks[1] - self.ticks[0]
         digits = max(0, -math.floor(math.log10(step) + 1e-9))
-        return "0" if abs(tick) < step / 2 else f"{tick:{'+' if self.low < 0 else ''}.{digits}f}"
+        return "0" if abs(tick) < step / 2 else f"{tick:{'+' if self.low < 0 else ''},.{digits}f}"
 
 
 def axis_over(values: Sequence[float], most: int = _MOST_TICKS, *, has_zero: bool = True) -> Axis:
@@ -312,7 +312,7 @@ def _row(
     row = Row(
         setting.name,
         counts="" if counts is None or not conclusion.found else f"{counts:,} of {conclusion.found.questions:,}",
-        mean="-" if value is None else f"{value:.{digits}f}",
+        mean=number(value, digits),
         judged=None if judged is None else round(100 * judged),
     )
     if conclusion.kind in _UNCOMPARED:
@@ -320,7 +320,7 @@ def _row(
         is_known = conclusion.kind == "one setting"
         (known,) = linearised(values[None], inputs.clusters)
         ends = mean_interval(known, 0.05, conclusion.metric) if is_known else None
-        said = f"mean {row.mean}" + (f", 95% CI {ends[0]:.{digits}f} to {ends[1]:.{digits}f}" if ends else "")
+        said = f"mean {row.mean}" + (f", 95% CI {number(ends[0], digits)} to {number(ends[1], digits)}" if ends else "")
         return replace(row, difference=value, interval=ends, said=said)
     if part is not None:
         return _compared(row, analysis, part)

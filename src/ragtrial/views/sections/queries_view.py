@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ragtrial.comparison.number_text import signed
+from ragtrial.comparison.number_text import number, signed
 from ragtrial.comparison.query_differences import (
     QueryDifference,
     QueryDifferences,
@@ -16,7 +16,7 @@ from ragtrial.comparison.query_differences import (
     shared_queries,
 )
 from ragtrial.views.sections.base import AnalysisInput, View, registered
-from ragtrial.views.table import Table, number
+from ragtrial.views.table import Table
 
 MOST_SHOWN = 10
 

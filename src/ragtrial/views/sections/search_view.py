@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ragtrial.comparison.number_text import mean_number
 from ragtrial.errors import counted
 from ragtrial.views.sections.base import AnalysisInput, PageSection, View, registered
-from ragtrial.views.table import Table, mean_number
+from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
     from ragtrial.search.search_result import SearchResult
