@@ -92,7 +92,7 @@ def test_a_limit_runs_only_the_first_queries_and_says_so(config: Path, capsys: C
     override = ("--set", "retrievers.dense.top_k=1", "--set", "experiment=other")
     made = succeeded(capsys, "run", config, "--limit", "1", *override, "--json")
     assert made.json["primary_metric"] == "ndcg@1"
-    assert made.json["warnings"] == [{"code": "limit", "message": "only the first 1 of 2 queries were run."}]
+    assert made.json["warnings"] == [{"code": "limit", "message": "only the first 1 of 2 queries ran."}]
     report = load_report(Path(made.json["report"]).parent)
     assert ([query.id for query in report.queries], report.config["experiment"]) == (["q1"], "other")
 
@@ -152,7 +152,7 @@ def test_the_exit_code_of_a_process_is_that_of_the_command(config: Path) -> None
           (["run", "a.yaml", "b.yaml"], "Got unexpected extra argument (b.yaml). Try 'ragtrial run --help'."),
      (["run", "a.yaml", "--limit", "0"], "Invalid value for '--limit': 0 is not in the range x>=1. "
       "Try 'ragtrial run --help'."),
-     (["search", "a.yaml"], "Missing argument 'TEXT': the question to search for. Try 'ragtrial search --help'."),
+     (["search", "a.yaml"], "Missing argument 'TEXT': a question after a.yaml. Try 'ragtrial search --help'."),
      (["schema", "zebra"], "Invalid value for '[WHAT]': 'zebra' is not one of 'config', 'labels', 'report'. "
       "Try 'ragtrial schema --help'."),
      (["show", "--prompt"], "--prompt needs --query ID. Try 'ragtrial show --help'."),

@@ -73,9 +73,11 @@ def test_init_writes_answers_that_are_lost(tmp_path: Path, capsys: Capture, monk
     write_files(tmp_path, {"my notes/returns.md": "Send it back within 30 days.\n", "mine.csv": answers})
     made = succeeded(capsys, "init", "trial", "--corpus", "my notes", "--labels", "mine.csv")
     assert "wrote trial/answers_not_found.md: 2 answers were not found; it shows" in made.out
+    lost_file = "answers_not_found.md, next to the labels, has"
+    assert lost_file in ragtrial(capsys, "validate", "trial").err
     page = (tmp_path / "trial" / "answers_not_found.md").read_text("utf-8")
     lost, near = page.split("## ")[1:]
-    assert lost.startswith("lost?\n\nmine.csv:2: 'nowhere at all' of query 'q1' is not in any of the 1 documents.\n")
+    assert lost.startswith("lost?\n\nmine.csv:2: 'nowhere at all' of query 'q1' is in no document (1 document).\n")
     assert "No text is similar" in lost
     assert "mine.csv:3: " in near
     assert "The nearest is in 'returns.md': 'Send it back within 30 days.'." in near
@@ -83,6 +85,8 @@ def test_init_writes_answers_that_are_lost(tmp_path: Path, capsys: Capture, monk
     monkeypatch.chdir(tmp_path / "trial")
     (command,) = (line.split() for line in page.splitlines() if line.startswith("    ragtrial "))
     converted = succeeded(capsys, *command[1:])
+    Path("answers_not_found.md").unlink()
+    assert lost_file not in ragtrial(capsys, "validate").err
     assert converted.out.endswith("wrote prompt_queries.json: 2 queries with 1 label\n")
     succeeded(capsys, "validate")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from io import StringIO
 from pathlib import Path
 
 import click
@@ -56,12 +56,12 @@ def command(
     common = {name: value for name, value in context.params.items() if name != "folder"}
     with redirect_stdout(terminal.out):
         context.invoke(run, config=str(folder / CONFIG_NAME), **common)
-        common["as_json"] = False  # one document is the answer
-        with redirect_stdout(sys.stderr if terminal.as_json else terminal.out):
+        with redirect_stdout(StringIO()):  # the path of the page, which has its name in the last lines
             files = {"results": str(folder / "results"), "output": folder / "report.html"}
             context.invoke(report, reports=("latest",), **files, **common)
+    page = Line(f"Page     {folder / 'report.html'}")
     go_on = Line(f"Go on: cd {shlex.quote(str(folder))} && ragtrial compare")
-    return Answer(None, ["", go_on, "Your own data: ragtrial init FOLDER --corpus DOCUMENTS --labels QUESTIONS"])
+    return Answer(None, [page, "", go_on, "Your own data: ragtrial init FOLDER --corpus DOCUMENTS --labels QUESTIONS"])
 
 
 def _write_sample(root: Path) -> None:

@@ -16,13 +16,13 @@ from ragtrial.cli.labels_command import EMPTY, check_corpus, documents_of, write
 from ragtrial.cli.options import CONFIG_NAME, argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal, save
 from ragtrial.config.translation import translated
+from ragtrial.dataset.resolution import LOST_ANSWERS
 from ragtrial.errors import Fault, InputError, counted
 from ragtrial.labelling.importers import base, converting
 
 _START = Path(__file__).parent / "start"
 _LABELS = "prompt_queries.json"
-_NOT_FOUND = "answers_not_found.md"
-_NOT_FOUND_PAGE = """# Answers that were not found
+_LOST_PAGE = """# Answers that were not found
 
 These answers are in no document, so they are no labels yet. Correct them where they are written, then run in this
 folder:
@@ -58,12 +58,12 @@ def command(
         raise click.UsageError("--from names documents and labels itself; leave out --corpus and --labels.")
     if corpus is None and labels is not None:
         raise click.UsageError("--labels needs --corpus.")
-    root = None if corpus is None else check_corpus(corpus)
+    root = None if corpus is None else check_corpus(corpus, folder)
     start = translated(other, folder) if other else (_START / CONFIG_NAME).read_text("utf-8")
     files = {CONFIG_NAME: start, **({} if corpus or other else _small())}
-    names = [*files, *([_LABELS] if labels else ())]
-    if there := [folder / name for name in (*names, _NOT_FOUND) if (folder / name).exists()]:
-        again = f" {folder / _NOT_FOUND} says how to read corrected answers." if folder / _NOT_FOUND in there else ""
+    names, lost_file = [*files, *([_LABELS] if labels else ())], folder / LOST_ANSWERS
+    if there := [folder / name for name in (*names, LOST_ANSWERS) if (folder / name).exists()]:
+        again = f" {lost_file} says how to read corrected answers." if lost_file in there else ""
         way_out = f"already exists; init never overwrites. Name another folder.{again}"
         raise InputError(*(Fault(str(file), message=way_out) for file in there))
     converted = _own_labels(terminal, corpus or "", labels, folder, empty) if labels else {}
@@ -78,9 +78,9 @@ def command(
     if by_document and converted["passages"]:
         lines.append(Line(f"{counted(documents, 'label')} without a passage: documents are scored (evaluators.unit)."))
     if lost:
-        names.append(_NOT_FOUND)
+        names.append(LOST_ANSWERS)
         were = "answer was" if lost == 1 else "answers were"
-        lines.append(Line(f"wrote {folder / _NOT_FOUND}: {lost:,} {were} not found; it shows the nearest text of each"))
+        lines.append(Line(f"wrote {lost_file}: {lost:,} {were} not found; it shows the nearest text of each"))
     enter = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
     *advice, following = _next_steps(corpus, labels, converted)
     content = {"wrote": [str(folder / name) for name in names], **({"labels": converted} if converted else {})}
@@ -127,7 +127,7 @@ def _own_labels(terminal: Terminal, corpus: str, file: str, folder: Path, empty:
             again = ["ragtrial", "labels", "convert", os.path.relpath(Path(file).expanduser(), folder), "--config",
                      CONFIG_NAME, "-o", _LABELS, "--force", "--skip-lost", "--empty", empty]  # fmt: skip
             page = converting.lost_page(converted, labels, texts)
-            save(folder / _NOT_FOUND, _NOT_FOUND_PAGE.format(page=page, again=shlex.join(again)))
+            save(folder / LOST_ANSWERS, _LOST_PAGE.format(page=page, again=shlex.join(again)))
         terminal.say()
         found = [label for label in converted.placed if label.answer.relevance > 0 and label.how != "lost"]
         whole = sum(label.document is not None for label in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
+import os
 import sys
 import tempfile
 import textwrap
@@ -178,7 +179,7 @@ def _refuse_inexact(
     """Raises LabelsError for labels that are not found, and under ``strict`` for inexact matches."""
     if converted.lost and not skip_lost:
         ways = "--skip-lost leaves them out" + ("" if fuzzy else "; --fuzzy 0.9 takes the most similar passages")
-        lost = f"{len(converted.lost):,} of {len(converted.placed):,} labels are lost; nothing was written. {ways}."
+        lost = f"labels lost: {len(converted.lost):,} of {len(converted.placed):,}; nothing was written. {ways}."
         faults = converting.lost_faults(converted, labels, texts)
         raise LabelsError(*faults, Fault(str(labels.content.file), message=lost))
     if strict and converted.inexact:
@@ -202,10 +203,17 @@ def documents_of(terminal: Terminal, corpus: str | None, config: str | None) -> 
         yield library.Library(Path(folder))
 
 
-def check_corpus(corpus: str) -> Path:
-    """The folder or the file of documents. Raises CorpusError if there are none."""
+def check_corpus(corpus: str, folder: Path = Path()) -> Path:
+    """The folder or the file of documents.
+
+    Raises CorpusError if there are none, with the path that was probably meant: as it is from the new ``folder``, or
+    the same name here.
+    """
     root = Path(corpus).expanduser()
     if not root.exists():
-        raise CorpusError(Fault(str(root), message="there is no such folder or file; --corpus names the documents."))
+        meant = next((path for path in (folder / root, Path(root.name)) if path.exists()), None)
+        hint = f" Did you mean {os.path.relpath(meant)!r}?" if meant else dataset_texts.near_names(root)
+        message = f"there is no such folder or file; --corpus is a path from the current folder ({Path.cwd()}).{hint}"
+        raise CorpusError(Fault(str(root), message=message))
     documents.corpus_files(root)
     return root

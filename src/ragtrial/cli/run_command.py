@@ -96,7 +96,7 @@ def _answer(terminal: Terminal, report: model.Report, checks: Checks | None, con
     return Answer(
         {key: value for key, value in content.items() if value is not None},
         [*blocks, *total],
-        [*(compared.warnings if compared and baseline else ()), *report.warnings],
+        list(dict.fromkeys([*(comparison.warnings if comparison else ()), *report.warnings])),
         errors=[*_failure_lines(report), *errors],
         code=findings.exit_code if findings else failed,
     )

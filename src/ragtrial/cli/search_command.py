@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import click
@@ -105,8 +106,8 @@ def _saved(
 def _config_and_text(words: Sequence[str]) -> tuple[str, str]:
     if len(words) > 2:
         raise click.UsageError(f"there are {len(words)} arguments; put the text into quotation marks.")
-    if len(words) == 1 and words[0].endswith((".yaml", ".yml")):
-        raise click.UsageError("Missing argument 'TEXT': the question to search for.", click.get_current_context())
+    if len(words) == 1 and (words[0].endswith((".yaml", ".yml")) or Path(words[0]).is_file()):
+        raise click.UsageError(f"Missing argument 'TEXT': a question after {words[0]}.", click.get_current_context())
     config = config_file(None, None, words[0] if len(words) == 2 else CONFIG_NAME)
     if not words[-1].strip():
         raise InputError("the text to search for is empty.")

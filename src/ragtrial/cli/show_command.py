@@ -58,9 +58,9 @@ def command(
         return _write_csv(terminal, loaded, chosen, names or list(loaded.metrics), per_query=per_query)
     if query is not None:
         return _query(terminal, loaded, chosen, query, prompt=prompt)
+    comparison = None if metrics or setting or tag else compared_settings(loaded)
     scores: list[str | Table] = [tables.metric_table(loaded, chosen)]
     if metrics != "all":
-        comparison = None if metrics or setting or tag else compared_settings(loaded)
         scores = score_blocks(loaded, comparison, terminal.width, chosen, names)
         scores += [tables.budget_table(loaded, chosen, terminal.width), tables.context_table(chosen if costs else ())]
     details = detail_blocks(loaded, chosen, costs=chosen if costs else ())
@@ -69,17 +69,22 @@ def command(
     blocks += [*facts, "", tables.lowest_queries(loaded, chosen[0], terminal.width)]
     for failure in loaded.failures:
         blocks += ["", f"{failure.name} failed and has no scores: {failure.error}"]
-    terminal.warn(loaded.warnings)
+    terminal.warn(list(dict.fromkeys([*(comparison.warnings if comparison else ()), *loaded.warnings])))
     return Answer(loaded, [*blocks, "", Line(f"report: {loaded.folder / 'report.json'}")])
 
 
 def compared_settings(report: model.Report, config: str | None = None) -> comparison_parts.Comparison | None:
-    """All settings by the primary metric; None where it counts for no query, or where there are very many."""
+    """All settings by the primary metric; None where it counts for no query, or where there are very many.
+
+    Of its warnings those are left that may change a verdict.
+    """
     if len(report.settings) > comparing.MOST_SETTINGS:
         return None
     with contextlib.suppress(ComparisonError, ReportError):
         inputs = comparison_input.input_of([report], [report.primary_metric], all_pairs=True, may_be_one=True)
-        return comparing.compare_settings(inputs, comparing.ComparisonOptions(config=config))
+        compared = comparing.compare_settings(inputs, comparing.ComparisonOptions(config=config))
+        cautions = [warning for warning in compared.warnings if warning.may_change_verdict]
+        return compared.model_copy(update={"warnings": cautions})
     return None
 
 

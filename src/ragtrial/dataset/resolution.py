@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from ragtrial.dataset.faults import MOST_FAULTS, truncated
@@ -25,6 +26,9 @@ from ragtrial.records import (
 )
 
 Match = Literal["id", "content"]
+LOST_ANSWERS = "answers_not_found.md"
+"""The list of answers that `ragtrial init` did not find, next to the labels."""
+
 _MOST_NEAREST = 5
 _MOST_PLACES = 3
 _MOST_QUOTED = 3
@@ -99,7 +103,7 @@ def resolve(
             message = f"query {query.id!r} has the tag {UNANSWERABLE!r} and relevant documents; remove one."
             resolver.warn("tag-contradicts", message)
     resolver.raise_faults()
-    shares = [unlabelled_share(labels, threshold), drafted_share([query.tags for query in labels.queries])]
+    shares = [unlabelled_share(labels, threshold, file), drafted_share([query.tags for query in labels.queries])]
     warnings = tuple(filter(None, [*resolver.warnings, *shares]))
     return ResolvedLabels(replace(labels, queries=tuple(queries)), warnings, tuple(resolver.resolutions))
 
@@ -139,9 +143,9 @@ class _Resolver:
                 else "Are these the labels of another data set, or is `dataset.corpus` another folder?"
             )
             message = (
-                f"none of the {len(docs):,} judged documents is in the corpus ({len(self._library):,} documents). "
-                f"Labels have ids like {_examples(docs)}; the corpus has ids like {_examples(self._library.ids)}. "
-                f"{hint}"
+                f"none of the {len(docs):,} judged documents is in the corpus "
+                f"({counted(len(self._library), 'document')}). Labels have ids like {_examples(docs)}; the corpus has "
+                f"ids like {_examples(self._library.ids)}. {hint}"
             )
         if message:
             raise LabelsError(Fault(self._file, message=message))
@@ -226,7 +230,7 @@ class _Resolver:
         if position is None:
             near = did_you_mean(judgment.doc, self._library.ids) if len(self._faults) < _MOST_NEAREST else ""
             named = repr(judgment.doc if len(judgment.doc) <= _LONGEST_ID else short(judgment.doc))
-            count = f"{len(self._library):,} documents"
+            count = counted(len(self._library), "document")
             message = f"query {query!r} judges {named}, which is not in the corpus ({count}).{near}"
             return self._refuse(message, judged=(query, judgment.doc))
         needs_text = judgment.text_hash is not None or judgment.spans  # a library may have names alone
@@ -246,7 +250,7 @@ class _Resolver:
             return self._refuse(f"{places}, which was changed since this label was made; {step}.")
         if not all(0 <= span.start < span.end <= len(text) for span in judgment.spans):
             step = "offsets count the characters of its normalised text from 0"
-            return self._refuse(f"{places}, which has {len(text):,} characters; {step}.")
+            return self._refuse(f"{places}, which has {counted(len(text), 'character')}; {step}.")
         self.resolutions.append(Resolution(query, (doc,), None, "offsets", len(judgment.spans)))
         return [judgment]
 
@@ -297,14 +301,14 @@ class _Resolver:
         if located.how == "lost" and judgment.relevance <= 0:
             return self._left_out(query, judgment)
         if located.how == "lost":
-            return self._refuse(f"{named} is not in any of the {len(self._library):,} documents.", sought)
+            return self._refuse(f"{named} is in no document ({counted(len(self._library), 'document')}).", sought)
         spans_in: dict[str, list[Span]] = {}
         for place in located.places:
             spans_in.setdefault(self._library.ids[place.document], []).append(place.span)
         if len(located.places) > 1:
             message = (
                 f"the passage {short(judgment.doc, 60)!r} of query {query!r} is in {len(located.places)} places of "
-                f"{len(spans_in)} documents; any one of them is the answer."
+                f"{counted(len(spans_in), 'document')}; any one of them is the answer."
             )
             self.warn("passage-twice", message)
         self.resolutions.append(Resolution(query, tuple(spans_in), judgment.doc, located.how, len(located.places)))
@@ -352,13 +356,19 @@ def unlabelled_sentence(queries: int, unlabelled: int) -> str:
     return f"{of_all} (searched, not scored): label one, or add the tag `unanswerable`."
 
 
-def unlabelled_share(labels: PromptQueries, threshold: int = 1) -> ReportWarning | None:
-    """A note on the questions that have neither a relevant document nor the tag unanswerable; None without any."""
+def unlabelled_share(labels: PromptQueries, threshold: int = 1, file: str = "") -> ReportWarning | None:
+    """A note on the questions that have neither a relevant document nor the tag unanswerable; None without any.
+
+    It names the list of answers that were not found when labels were written, if it is next to the labels' ``file``.
+    """
     count = sum(
         UNANSWERABLE not in query.tags and all(judgment.relevance < threshold for judgment in query.relevant_docs)
         for query in labels.queries
     )
-    return ReportWarning("no-relevant", unlabelled_sentence(len(labels.queries), count)) if count else None
+    message = unlabelled_sentence(len(labels.queries), count)
+    if file and Path(file).with_name(LOST_ANSWERS).is_file():
+        message += f" {LOST_ANSWERS}, next to the labels, has the answers that were not found in the documents."
+    return ReportWarning("no-relevant", message) if count else None
 
 
 def forbidden_warnings(queries: Sequence[Query]) -> list[ReportWarning]:
