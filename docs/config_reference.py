@@ -38,8 +38,8 @@ evaluators: {primary_metric: ndcg@10}
 - `${NAME}` and `${NAME:-default}` are read from the environment. Reports keep them unresolved.
 - `extends: base.yaml` starts from another config. Keys of this file override keys of the base; where `kind`
   differs, the section is replaced. `retrievers: {NAME: null}` takes a retriever of the base out.
-- `--set retrievers.dense.top_k=20` overrides a key for one run. A mapping is merged, too: `--set 'retrievers={more: {kind: bm25}}'`
-  adds a retriever, and the others still run; `--setting more` runs it alone.
+- `--set retrievers.dense.top_k=20` overrides a key for one run. A mapping is merged, too:
+  `--set 'retrievers={more: {kind: bm25}}'` adds a retriever, and the others still run; `--setting more` runs it alone.
 - A retriever may have its own `chunker`, `context`, `embedder` and `store`, with the keys below.
 - Unknown keys are errors.
 
