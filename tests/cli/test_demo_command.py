@@ -19,7 +19,9 @@ def test_the_demo_compares_five_settings_and_can_be_repeated(tmp_path: Path, cap
         firsts = [line.split()[0] for line in made.out.splitlines() if line]
         assert [word for word in firsts if word in SETTINGS] == [*SETTINGS, *SETTINGS]  # scores and costs
         own = "Your own data: ragtrial init FOLDER --corpus DOCUMENTS --labels QUESTIONS"
-        assert made.out.endswith(f"\nPage     ragtrial-demo/report.html\n\nGo on: cd ragtrial-demo && ragtrial compare\n{own}\n")
+        assert made.out.endswith(
+            f"\nPage     ragtrial-demo/report.html\n\nGo on: cd ragtrial-demo && ragtrial compare\n{own}\n"
+        )
         page = (tmp_path / "ragtrial-demo" / "report.html").read_text(encoding="utf-8")
         assert page.startswith("<!doctype html>")
         pattern = r"^Next: .*: (ragtrial pool .* --config ragtrial-demo/experiment\.yaml)$"
