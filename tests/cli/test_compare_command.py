@@ -156,6 +156,20 @@ def test_numbers_of_questions_and_the_first_of_many_verdicts_are_shown() -> None
     assert UNJUDGED.summary_lines([part.model_copy(update={"depends_on_unjudged": False}) for part in parts]) == []
 
 
+def test_means_over_other_questions_than_the_first_line_has_are_announced() -> None:
+    """The score of the first line is over all questions of its setting, a row of the table over those of both."""
+    old = [0.1 * place for place in range(12)]
+    missing = [None, None, *[0.9] * 10]
+    for new, is_noted in ((missing, True), ([0.9] * 12, False)):
+        made = package.compare(report_of({"old": old, "new": new}), baseline="old")
+        assert made.conclusion.sentences[0].startswith("Baseline: old, ndcg@3 0.550")
+        assert (f"{made.comparisons[0].mean_baseline:.3f}" == "0.550") != is_noted
+        notes = verdict_table(made, made.comparisons[:1], 200).notes
+        assert (
+            any(note.startswith("means here: over the n questions that count for both") for note in notes) == is_noted
+        )
+
+
 def test_a_terminal_has_colours_and_a_pipe_none(small: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.setenv("TERM", "xterm-256color")

@@ -206,5 +206,5 @@ def _by_length(queries: Sequence[QueryPart], counted: Bools) -> Iterator[QuerySl
         for third in np.unique(thirds[known]):
             members = known & (thirds == third)
             low, high = lengths[members].min(), lengths[members].max()
-            yield QuerySlice("query length", f"{low} words" if low == high else f"{low}-{high} words", members)
+            yield QuerySlice("query length", f"{low} word{'s' * (low != 1)}" if low == high else f"{low}-{high} words", members)
     yield QuerySlice("query length", "unknown", lengths == 0)

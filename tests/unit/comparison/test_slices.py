@@ -49,9 +49,9 @@ def test_queries_are_parted_by_tags_and_lengths() -> None:
         "1-3 words": [0, 1, 2], "4-6 words": [3, 4, 5], "7-30 words": [6, 7, 8]
     }  # fmt: skip
     skewed = [query_of(place, " ".join(["word"] * length)) for place, length in enumerate([1, 1, 1, 1, 1, 9])]
-    assert members(between(skewed), "query length") == {"1 words": [0, 1, 2, 3, 4], "9 words": [5]}
+    assert members(between(skewed), "query length") == {"1 word": [0, 1, 2, 3, 4], "9 words": [5]}
     queries = [query_of(0, "one"), query_of(1, "one two"), query_of(2)]
-    assert members(between(queries), "query length") == {"1 words": [0], "2 words": [1], "unknown": [2]}
+    assert members(between(queries), "query length") == {"1 word": [0], "2 words": [1], "unknown": [2]}
 
 
 def test_relevant_documents_or_passages_are_counted_once_from_the_threshold_on() -> None:
