@@ -21,7 +21,8 @@ from ragtrial.components.refiners import REFINERS, Refiner
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.ranking_stage import open_setting
 from ragtrial.pipeline.retrieval import Depth, Ranked
-from ragtrial.pipeline.run import Run
+from ragtrial.pipeline.run import Run, RunOptions
+from ragtrial.progress import Listener, Progress
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question
 from tiny_models import write_tiny_cross_encoder, write_tiny_late_encoder, write_tiny_sparse_encoder
@@ -383,6 +384,23 @@ def test_the_identity_is_what_changes_rankings(kitchen: Experiment, name: str) -
         assert made(kitchen, name, **values).hashed_options() != made(kitchen, name, **before).hashed_options(), option
 
 
+class Steps(Progress):
+    """The stages of a run: name, total, and how far it came."""
+
+    def __init__(self) -> None:
+        self.stages, self._open = list[tuple[str, int | None, int]](), list[tuple[str, int | None, int]]()
+
+    def begin(self, stage: str, total: int | None, unit: str) -> None:
+        self._open.append((stage, total, 0))
+
+    def advance(self, count: int) -> None:
+        stage, total, done = self._open.pop()
+        self._open.append((stage, total, done + count))
+
+    def finish(self) -> None:
+        self.stages.append(self._open.pop())
+
+
 @pytest.mark.slow
 def test_a_second_run_loads_no_model_and_searches_nothing(kitchen: Experiment, tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns("workspace", "asked")
@@ -391,7 +409,10 @@ def test_a_second_run_loads_no_model_and_searches_nothing(kitchen: Experiment, t
     def left() -> tuple[object, ...]:
         return new.stages(), new.embedded(), (new.folder / "asked").read_text()
 
-    run_experiment(new.config())
+    steps = Steps()
+    run_experiment(new.config(), RunOptions(listener=Listener(steps)))
+    assert [step for step in steps.stages if step[1] not in (None, step[2])] == []
+    assert len(steps.stages) > 20
     assert {"torch", "Stemmer"} <= sys.modules.keys()
     before = left()
     again = forked(f"{RUN}; print([name for name in ('torch', 'Stemmer') if name in sys.modules])", new.file)

@@ -4,6 +4,7 @@ import json
 import os
 import sqlite3
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
@@ -124,9 +125,12 @@ def test_what_a_run_needed_that_did_not_finish_is_not_unused(experiment: Experim
 
 
 def test_what_two_experiments_use_stays_when_one_of_them_goes(experiment: Experiment) -> None:
+    age(experiment, 5)
     run(experiment, "experiment=pantry", "chunker.size=60")
     upkeep = Upkeep(experiment.workspace)
-    both = names([entry for entry in upkeep.entries() if len(entry.experiments) == 2])
+    shared = [entry for entry in upkeep.entries() if len(entry.experiments) == 2]
+    both = names(shared)
+    assert all(time.time() - entry.used < DAY for entry in shared)
     removed = pruned(experiment, experiment="pantry")
     assert {entry.experiments for entry in removed} == {("pantry",)}
     assert upkeep.experiments() == ["kitchen"]
