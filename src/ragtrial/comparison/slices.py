@@ -206,5 +206,6 @@ def _by_length(queries: Sequence[QueryPart], counted: Bools) -> Iterator[QuerySl
         for third in np.unique(thirds[known]):
             members = known & (thirds == third)
             low, high = lengths[members].min(), lengths[members].max()
-            yield QuerySlice("query length", f"{low} word{'s' * (low != 1)}" if low == high else f"{low}-{high} words", members)
+            span = f"{low}" if low == high else f"{low}-{high}"
+            yield QuerySlice("query length", f"{span} word{'s' * int(high != 1)}", members)
     yield QuerySlice("query length", "unknown", lengths == 0)
