@@ -253,7 +253,7 @@ def test_files_that_have_only_means_name_the_file_to_use(name: str, advice: str)
 
 HEAD = "question,system,metric,score\n"
 WRONG = {
-    "no table": ("question,answer\nWhy?,so\n", "columns question, answer"),
+    "no table": ("question,response\nWhy?,so\n", "columns question, response"),
     "text": ("hello\n", "no row below its first line"),
     "no number": (f"{HEAD}q1,a,f1,0.5\nq1,b,f1,good\nq2,a,f1,bad\n", ":3:.*'good'(.|\n)*:4:.*'bad'"),
     "no metric": (f"{HEAD}q1,a,,0.5\n", "no name of a metric"),
