@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError, MetricError
-from ragtrial.evaluation.evaluators import FORMULAS
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric
 from ragtrial.evaluation.metrics.base import MetricFamily, Needs
@@ -244,12 +243,12 @@ def test_every_name_leads_to_one_metric_and_every_formula_is_registered() -> Non
         names += [alias.name for alias in definition.aliases if alias.name != name]
     assert len(set(names)) == len(names)
     formulas = {
-        (family, name)
-        for family, formulas_class in FORMULAS.items()
+        (formulas_class, name)
+        for formulas_class in {definition.formulas for _, definition in METRICS.members()}
         for name, _ in inspect.getmembers(formulas_class, callable)
         if not name.startswith("_")
     }
-    assert formulas == {(definition.family, name) for name, definition in METRICS.members()}
+    assert formulas == {(definition.formulas, name) for name, definition in METRICS.members()}
 
 
 @every_metric
@@ -269,5 +268,5 @@ def test_every_definition_says_what_it_computes_and_aliases_resolve(name: str) -
         assert "\n" not in sentence
     assert definition.family in typing.get_args(MetricFamily)
     assert definition.needs in typing.get_args(Needs)
-    assert getattr(FORMULAS[definition.family], name) is definition.compute
+    assert getattr(definition.formulas, name) is definition.compute
     assert (definition.compute.__doc__ or "").strip()

@@ -3,9 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from experiments import python, write_experiment
@@ -14,9 +12,10 @@ from ragtrial.comparison.query_differences import GainShare
 from ragtrial.evaluation.bounds import attainable, tie_range
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import METRICS, parse_metric
-from ragtrial.evaluation.metrics.base import HitCount, metric, ratio
+from ragtrial.evaluation.metrics.base import Formulas, HitCount, metric, ratio
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.pooling import Pool
+from ragtrial.rankings import Counts
 from ragtrial.report.model import Report
 from ragtrial.views.report_tables import score_table
 from scenarios import scenario
@@ -27,16 +26,20 @@ from small_experiment import Capture, ragtrial
 def halved_recall() -> Iterator[None]:
     """The metric ``halved_recall``: recall, but of twice as many."""
 
-    @metric(
-        "order_unaware", "relevant", "relevant hits in the first k / 2R", "a test", aliases=("half",),
-        prefers="relevant", standard=True, columns={"document": 0},
-        structure=HitCount(lambda _metric, relevant: 2 * relevant),
-        denominator="2R",
-        elsewhere={"nobody": "HR@{k}"},
-    )  # fmt: skip
-    def halved_recall(formulas: Any, k: int) -> Scores:
-        """Half of the share of the relevant documents that are among the first k."""
-        return ratio(np.asarray(formulas.recall(k)), np.float64(2))
+    class Halved(Formulas):
+        @metric(
+            "order_unaware", "relevant", "relevant hits in the first k / 2R", "a test", aliases=("half",),
+            prefers="relevant", standard=True, columns={"document": 0},
+            structure=HitCount(lambda _metric, relevant: 2 * relevant),
+            denominator="2R",
+            elsewhere={"nobody": "HR@{k}"},
+        )  # fmt: skip
+        def halved_recall(self, k: int) -> Scores:
+            """Half of the share of the relevant documents that are among the first k."""
+            return ratio(self._found(k), 2.0 * self._graded.relevant_counts)
+
+        def _found(self, k: int) -> Counts:
+            return self._graded.relevant_units(k)
 
     yield
     del METRICS._members["halved_recall"]
@@ -89,11 +92,15 @@ def test_its_best_value_and_its_range_are_known() -> None:
 
 PLUG_IN = """
 import numpy as np
-from ragtrial.evaluation.metrics.base import metric
+from ragtrial.evaluation.metrics.base import Formulas, metric
 
-@metric("order_unaware", "relevant", "1", "a package")
-def always_one(formulas, k):
-    return np.ones(len(formulas._graded))
+class Constants(Formulas):
+    @metric("order_unaware", "relevant", "1", "a package")
+    def always_one(self, k):
+        return self._constant(1)
+
+    def _constant(self, value):
+        return np.full(len(self._graded), float(value))
 """
 
 

@@ -1,9 +1,9 @@
 """The rankings of compared settings, and their scores under further judgments.
 
 The difference of two settings is scored in two scenarios for their unjudged hits. In one scenario, every unjudged hit
-that the setting ranks higher than the baseline is relevant, with the highest grade of the labels, and all other
-unjudged hits are not relevant. In the other scenario, the hits that the baseline ranks higher are. They are scenarios
-and no bounds: other grades may lead to a larger difference.
+that the setting ranks higher than the baseline gets the highest grade of the labels, and all other unjudged hits get
+grade 0. In the other scenario, the hits that the baseline ranks higher get the highest grade. They are scenarios and no
+bounds: other grades may lead to a larger difference.
 """
 
 from __future__ import annotations

@@ -16,10 +16,6 @@ from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.errors import RunError
 from ragtrial.evaluation.grading import GradedRankings, Scores
 from ragtrial.evaluation.metrics import Metric
-from ragtrial.evaluation.metrics.base import Formulas, MetricFamily
-from ragtrial.evaluation.metrics.graded import GradedMetrics
-from ragtrial.evaluation.metrics.order_aware import OrderAwareMetrics
-from ragtrial.evaluation.metrics.order_unaware import OrderUnawareMetrics
 from ragtrial.rankings import Bools
 from ragtrial.records import FoundText, Mean, Query
 
@@ -68,13 +64,6 @@ class Evaluation:
         return float(self.values[index]) if self.counted[index] else None
 
 
-FORMULAS: Mapping[MetricFamily, type[Formulas]] = {
-    "order_unaware": OrderUnawareMetrics,
-    "order_aware": OrderAwareMetrics,
-    "graded": GradedMetrics,
-}
-
-
 def evaluate(
     metrics: Iterable[Metric], graded: GradedRankings, no_relevant: NoRelevant = "skip", hits: QueryHits | None = None
 ) -> dict[str, Evaluation]:
@@ -95,14 +84,14 @@ def evaluate(
         if metric.is_function and hits is not None:
             values = function_scores(metric, hits, prepared, counted)
         else:
-            values = metric.compute(FORMULAS[definition.family](prepared))
+            values = metric.compute(prepared)
         evaluations[str(metric)] = Evaluation(metric, values, counted)
     return evaluations
 
 
 def scores_of(metric: Metric, graded: GradedRankings) -> Scores:
     """The scores of a metric of any family, one per query. Raises CutoffError, and MetricError as the metric does."""
-    return metric.compute(FORMULAS[metric.definition.family](metric.prepared(graded)))
+    return metric.compute(metric.prepared(graded))
 
 
 def code_of(function: FunctionReference) -> str:

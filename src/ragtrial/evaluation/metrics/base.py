@@ -165,6 +165,7 @@ class Definition:
     formula: str
     source: str
     compute: Callable[..., Scores]
+    formulas: type[Formulas]
     aliases: tuple[Alias, ...] = ()
     parameters: Mapping[str, MetricParameter] = field(default_factory=dict)
     cut: Cut = "required"
@@ -225,7 +226,7 @@ def metric(
     aliases: tuple[str | Alias, ...] = (),
     **more: Any,
 ) -> Callable[[Callable[..., Scores]], Callable[..., Scores]]:
-    """A decorator for the methods of a ``Formulas`` class: registers the method as the metric with its name.
+    """A decorator for the methods of a ``Formulas`` class: the method is the metric of its name.
 
     ``more`` are fields of ``Definition``. Metrics of relevant documents take ``rel``, the grade from which a document
     is relevant. All ``condensable`` metrics take ``judged_only``, which drops unjudged hits.
@@ -234,14 +235,14 @@ def metric(
     if condensable:
         common["judged_only"] = _JUDGED_ONLY
 
-    def register(method: Callable[..., Scores]) -> Callable[..., Scores]:
+    def define(method: Callable[..., Scores]) -> Callable[..., Scores]:
         known = {**(parameters or {}), **common}
         names = tuple(Alias(one) if isinstance(one, str) else one for one in aliases)
-        definition = Definition(method.__name__, family, needs, formula, source, method, names, known, **more)
-        METRICS.register(definition.name)(definition)
+        definition = Definition(method.__name__, family, needs, formula, source, method, Formulas, names, known, **more)
+        method.definition = definition  # type: ignore[attr-defined]
         return method
 
-    return register
+    return define
 
 
 _ANY = MetricParameter(0.0, low=-1e100, high=1e100, closed=True)
@@ -265,15 +266,20 @@ def function_definition(name: str, better: Direction = "higher", low: float = 0.
 
     formula = f"the value of {name} for the first k hits"
     return Definition(
-        name, "graded", "gain", formula, "a function of the user", compute, parameters=_OF_FUNCTIONS, lowest=low,
-        highest=high, better=better, spans=formula, divides_by_k=True, gain="up to the function",
+        name, "graded", "gain", formula, "a function of the user", compute, Formulas, parameters=_OF_FUNCTIONS,
+        lowest=low, highest=high, better=better, spans=formula, divides_by_k=True, gain="up to the function",
         denominator="up to the function",
         edges=("called as function(query, hits, k): the labelled query, and its first k hits with texts and grades",),
     )  # fmt: skip
 
 
 class Formulas:
-    """The base of the classes with formulas, which holds their rankings."""
+    """The base of the classes with formulas, which holds their rankings. A subclass registers its metrics."""
+
+    def __init_subclass__(cls) -> None:
+        for method in vars(cls).values():
+            if isinstance(definition := getattr(method, "definition", None), Definition):
+                METRICS.register(definition.name)(replace(definition, formulas=cls))
 
     def __init__(self, graded: GradedRankings) -> None:
         self._graded = graded
@@ -356,13 +362,14 @@ class Metric:
         gaining = self.gain(judgments.grades) > 0
         return np.bincount(judgments.rows[gaining], minlength=len(judgments)) > 0
 
-    def compute(self, formulas: Any) -> Scores:
-        """The scores from the ``Formulas`` object of its family, built from the ``prepared`` rankings.
+    def compute(self, prepared: GradedRankings) -> Scores:
+        """The scores of the ``prepared`` rankings, one per query.
 
         Raises CutoffError for a cutoff beyond the retrieved depth, MetricError as ``check_cut`` does.
         """
         self.check_cut()
         definition = self.definition
+        formulas = definition.formulas(prepared)
         given: dict[str, Any] = {key: value for key, value in self.parameters if key not in ("rel", "judged_only")}
         if self.gains:
             given["gains"] = dict(self.gains)
@@ -411,7 +418,7 @@ class UnknownMetric(Metric):
     def definition(self) -> Definition:
         """A definition without limits. Reports keep the direction."""
         return Definition(
-            self.name, "graded", "gain", "", "", _not_computed, cut="none", highest=None, lowest=-math.inf
+            self.name, "graded", "gain", "", "", _not_computed, Formulas, cut="none", highest=None, lowest=-math.inf
         )  # fmt: skip
 
 

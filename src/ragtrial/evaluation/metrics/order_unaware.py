@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ragtrial.evaluation.grading import Scores
-from ragtrial.evaluation.metrics.base import Alias, HitCount, metric, ratio
-from ragtrial.evaluation.metrics.characters import CharacterMetrics
+from ragtrial.evaluation.metrics.base import Alias, Formulas, HitCount, metric, ratio
 from ragtrial.rankings import Counts
 
 _MANNING = "Manning, Raghavan & Schuetze 2008, Introduction to Information Retrieval, section 8"
 _R = "R, the relevant documents of the query, retrieved or not"
 
 
-class OrderUnawareMetrics(CharacterMetrics):
+class OrderUnawareMetrics(Formulas):
     """Every method but the counts gives one float64 in [0, 1] per query, 0 where nothing is relevant; (queries,).
 
     Every method raises CutoffError if ``k`` exceeds the depth that was retrieved.

@@ -7,9 +7,18 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from ragtrial.errors import Fault, MetricError, did_you_mean, listed
-from ragtrial.evaluation.metrics import base
+from ragtrial.evaluation.metrics.base import (
+    METRICS,
+    Alias,
+    Definition,
+    Metric,
+    MetricParameter,
+    UnknownMetric,
+    Value,
+    function_definition,
+)
 
-_GAIN = base.MetricParameter(None, 0, 1e100, closed=True)
+_GAIN = MetricParameter(None, 0, 1e100, closed=True)
 """The gain after a grade, as in ndcg(1=3,2=9)@10."""
 MOST_K = 1_000_000
 """The largest cutoff: rankings are not that long, and some metrics need memory for each place."""
@@ -42,7 +51,7 @@ _OF_TREC_EVAL = {"rbp": "rbp(p=0.9)"}
 
 
 @lru_cache(maxsize=1000)
-def parse_metric(text: str) -> base.Metric:
+def parse_metric(text: str) -> Metric:
     """The metric of a spelling: ``ndcg@10``, or another tool's ``NDCG@10``, ``ndcg_cut_10``, ``MRR@10``.
 
     Raises MetricError with the fault and the nearest name.
@@ -64,7 +73,7 @@ def parse_metric(text: str) -> base.Metric:
         if not re.fullmatch(r"0*[1-9][0-9]{0,6}", number) or int(number) > MOST_K:
             raise MetricError(f"{text[:60]!r}: k is {number[:60]!r}; it must be a whole number from 1 to {MOST_K:,}.")
         k = int(number)
-    metric = base.Metric(definition.name, k, tuple({**alias.sets, **given}.items()), tuple(sorted(gains.items())))
+    metric = Metric(definition.name, k, tuple({**alias.sets, **given}.items()), tuple(sorted(gains.items())))
     if alias.cut == "required" and k is None:
         raise MetricError(f"{text!r} has no cutoff; write {metric}@k.")
     if k is not None and "none" in (alias.cut, definition.cut):
@@ -74,7 +83,7 @@ def parse_metric(text: str) -> base.Metric:
 
 
 @lru_cache(maxsize=1000)
-def metric_called(name: str) -> base.Metric:
+def metric_called(name: str) -> Metric:
     """The metric that reports call ``name``; an ``UnknownMetric`` if it is no spelling of ours.
 
     The ``accuracy`` of another tool is not the hit rate that this alias means in a config.
@@ -82,29 +91,27 @@ def metric_called(name: str) -> base.Metric:
     try:
         metric = parse_metric(name)
     except MetricError:
-        return base.UnknownMetric(name)
-    return metric if str(metric) == name else base.UnknownMetric(name)
+        return UnknownMetric(name)
+    return metric if str(metric) == name else UnknownMetric(name)
 
 
-def parse_metrics(metrics: str | Sequence[str | base.Metric], *, trec: bool = False) -> list[base.Metric]:
+def parse_metrics(metrics: str | Sequence[str | Metric], *, trec: bool = False) -> list[Metric]:
     """The metrics of a list with commas between, or of several spellings, each once.
 
     With ``trec``, names that trec_eval and others give to different numbers mean trec_eval's.
     Raises MetricError with all that is wrong: as ``parse_metric`` does, for a cutoff that is missing or too much, for a
     metric that is not defined for rankings of documents, and for a list of none.
     """
-    made: dict[base.Metric, None] = {}
+    made: dict[Metric, None] = {}
     faults: list[Fault] = []
     for part in [metrics] if isinstance(metrics, str) else metrics:
-        for one in [part] if isinstance(part, base.Metric) else spellings(part):
+        for one in [part] if isinstance(part, Metric) else spellings(part):
             try:
-                metric = (
-                    one if isinstance(one, base.Metric) else parse_metric(_OF_TREC_EVAL.get(one, one) if trec else one)
-                )
+                metric = one if isinstance(one, Metric) else parse_metric(_OF_TREC_EVAL.get(one, one) if trec else one)
                 metric.check_cut()
                 metric.check_unit("document")
                 if metric.is_function:
-                    metric.compute(None)  # an error
+                    metric.definition.compute(None, metric.k)  # an error
                 made[metric] = None
             except MetricError as error:
                 faults += error.faults
@@ -120,28 +127,26 @@ def spellings(text: str) -> Iterator[str]:
     return filter(None, (piece.strip() for piece in re.split(r",(?![^(]*\))", text)))
 
 
-def _meant(name: str, text: str) -> tuple[base.Definition, base.Alias]:
+def _meant(name: str, text: str) -> tuple[Definition, Alias]:
     if ":" in name:
-        return base.function_definition(name), base.Alias(name)
+        return function_definition(name), Alias(name)
     folded = name.lower().replace("-", "_")
     if folded in _ELSEWHERE_ONLY:
         raise MetricError(f"{text!r} is the name of another number: {_ELSEWHERE_ONLY[folded]}.")
-    own = dict(base.METRICS.registered())
-    known = {name: (definition, base.Alias(name)) for name, definition in own.items()}
+    own = dict(METRICS.registered())
+    known = {name: (definition, Alias(name)) for name, definition in own.items()}
     known |= {alias.name: (definition, alias) for definition in own.values() for alias in definition.aliases}
-    if folded not in known and (plug_in := base.METRICS.find(folded)) is not None:
-        return plug_in, base.Alias(folded)
+    if folded not in known and (plug_in := METRICS.find(folded)) is not None:
+        return plug_in, Alias(folded)
     if folded not in known:
         near = did_you_mean(folded, known)
-        raise MetricError(
-            f"{text!r}: there is no metric {name!r}.{near} Known: {listed(sorted(base.METRICS.names()), 40)}."
-        )
+        raise MetricError(f"{text!r}: there is no metric {name!r}.{near} Known: {listed(sorted(METRICS.names()), 40)}.")
     return known[folded]
 
 
-def _inside(definition: base.Definition, inside: str, text: str) -> tuple[dict[str, base.Value], dict[int, float]]:
+def _inside(definition: Definition, inside: str, text: str) -> tuple[dict[str, Value], dict[int, float]]:
     """The parameters and the gains of grades that are in the brackets."""
-    given: dict[str, base.Value] = {}
+    given: dict[str, Value] = {}
     gains: dict[int, float] = {}
     for part in filter(None, (piece.strip() for piece in inside.split(","))):
         key, _, value = (piece.strip().strip("'\"") for piece in part.partition("="))
@@ -156,14 +161,14 @@ def _inside(definition: base.Definition, inside: str, text: str) -> tuple[dict[s
     return given, gains
 
 
-def _value(definition: base.Definition, key: str, value: str, text: str) -> base.Value:
+def _value(definition: Definition, key: str, value: str, text: str) -> Value:
     if key not in definition.parameters:
         known = ", ".join(definition.parameters) or "none"
         raise MetricError(f"{text!r}: {definition.name} has no parameter {key!r}; it has: {known}.")
     return _parsed(definition.parameters[key], key, value, text)
 
 
-def _parsed(parameter: base.MetricParameter, name: str, value: str, text: str) -> base.Value:
+def _parsed(parameter: MetricParameter, name: str, value: str, text: str) -> Value:
     try:
         return parameter.parse(value)
     except ValueError as expected:
