@@ -235,7 +235,7 @@ def test_an_output_that_is_there_is_replaced_only_by_force(convert: Conversions)
          "labels/x.json: cannot be written: there is no folder labels; make it, or name another place."),
         (["none", "-o", "x.json", "--corpus", "documents"], "none: there is no such file."),
         (["labels", "-o", "x.json", "--corpus", "none"],
-         "none: there is no such folder or file; --corpus is a path from the current folder ({here})."),
+         "none: there is no such folder or file, seen from {here}."),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_told(convert: Conversions, capsys: Capture, arguments: list[str], error: str) -> None:

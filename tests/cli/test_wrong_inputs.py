@@ -121,7 +121,7 @@ CASES = [
     Wrong("chunks into no folder", "nowhere/x.jsonl", "there is no folder nowhere; make it, or name another place.",
           command=(*CHUNKS, "-o", "nowhere/x.jsonl")),
     Wrong("init with labels alone", "--labels", "needs --corpus.", command=("init", "new", "--labels", "x.csv")),
-    Wrong("init with no corpus", "nowhere", "--corpus is a path from the current folder",
+    Wrong("init with no corpus", "nowhere", "there is no such folder or file, seen from /",
           command=("init", "new", "--corpus", "nowhere")),
     Wrong("init with the corpus as the new folder sees it", "../documents", "Did you mean 'documents'?",
           command=("init", "new", "--corpus", "../documents")),

@@ -213,7 +213,6 @@ def check_corpus(corpus: str, folder: Path = Path()) -> Path:
     if not root.exists():
         meant = next((path for path in (folder / root, Path(root.name)) if path.exists()), None)
         hint = f" Did you mean {os.path.relpath(meant)!r}?" if meant else dataset_texts.near_names(root)
-        message = f"there is no such folder or file; --corpus is a path from the current folder ({Path.cwd()}).{hint}"
-        raise CorpusError(Fault(str(root), message=message))
+        raise CorpusError(Fault(str(root), message=f"there is no such folder or file, seen from {Path.cwd()}.{hint}"))
     documents.corpus_files(root)
     return root

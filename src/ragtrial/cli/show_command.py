@@ -83,8 +83,7 @@ def compared_settings(report: model.Report, config: str | None = None) -> compar
     with contextlib.suppress(ComparisonError, ReportError):
         inputs = comparison_input.input_of([report], [report.primary_metric], all_pairs=True, may_be_one=True)
         compared = comparing.compare_settings(inputs, comparing.ComparisonOptions(config=config))
-        cautions = [warning for warning in compared.warnings if warning.may_change_verdict]
-        return compared.model_copy(update={"warnings": cautions})
+        return compared.model_copy(update={"warnings": [own for own in compared.warnings if own.may_change_verdict]})
     return None
 
 

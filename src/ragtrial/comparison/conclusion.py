@@ -25,7 +25,7 @@ from ragtrial.comparison.comparison_parts import (
     VerdictLinePart,
 )
 from ragtrial.comparison.evidence import could_be_labelled
-from ragtrial.comparison.number_text import mean_number, percent, rounded, signed
+from ragtrial.comparison.number_text import mean_number, percent, signed
 from ragtrial.comparison.statistics.estimates import finite, mean_limits
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.errors import counted, listed
@@ -360,15 +360,16 @@ class _Conclusion:
     def winner(self, name: str, rivals: Sequence[str]) -> str:
         """``a, at a higher cost (12.1 ms per query, b 0.4), after a look at the questions that it loses``.
 
-        Each cost that is clearly higher is shown with the least of ``rivals``.
+        Each cost that is clearly higher is shown with the least of ``rivals``. Questions are lost to any of them.
         """
-        higher = []
+        parts, higher = [self.shown[name]] if self.baseline else self.shown.values(), []
+        loses = any(part.losses if self.baseline else part.wins for part in parts)
         for cost in _costs(self.inputs, [name, *rivals]):
             own, cheapest = cost.values.get(name, 0.0), min(cost.values, key=cost.values.__getitem__, default=name)
             if own and own > _NOISE * cost.values[cheapest] + cost.slack:
                 higher.append(f"{cost.shown(own)} {cost.title}, {cheapest} {cost.shown(cost.values[cheapest])}")
         costs = f", at a higher cost ({'; '.join(higher)})" if higher else ""
-        return f"{name}{costs}, after a look at the questions that it loses"
+        return f"{name}{costs}, {'after a look at the questions that it loses' if loses else 'which loses no question'}"
 
     def _settle(self) -> NextStepPart | None:
         """Look at the options of a sweep; else label questions that settle the nearest open comparison, if one could.
@@ -439,7 +440,7 @@ class _Cost:
     values: Mapping[str, float]
 
     def shown(self, value: float) -> str:
-        return format(value, self.form) if self.form else rounded(value)
+        return format(value, self.form or (",.3f" if value >= 1 else ".2g"))
 
 
 def _costs(inputs: ComparisonInput, names: Sequence[str]) -> Iterator[_Cost]:

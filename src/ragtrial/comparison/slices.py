@@ -206,6 +206,6 @@ def _by_length(queries: Sequence[QueryPart], counted: Bools) -> Iterator[QuerySl
         for third in np.unique(thirds[known]):
             members = known & (thirds == third)
             low, high = lengths[members].min(), lengths[members].max()
-            span = f"{low}" if low == high else f"{low}-{high}"
-            yield QuerySlice("query length", f"{span} word{'s' * int(high != 1)}", members)
+            span = "1 word" if high == 1 else f"{low} words" if low == high else f"{low}-{high} words"
+            yield QuerySlice("query length", span, members)
     yield QuerySlice("query length", "unknown", lengths == 0)
