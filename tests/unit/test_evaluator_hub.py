@@ -60,6 +60,8 @@ def test_retrieving_and_then_running_gives_the_scores_of_a_whole_experiment(tmp_
 def test_retrieved_results_say_where_each_hit_is_and_are_not_evaluated(experiment: Experiment) -> None:
     (results,) = evaluator_of(experiment).retrieve()
     assert [result.id for result in results.results] == [query["id"] for query in QUERIES]
+    (first,) = RetrievalEvaluator(experiment.config(), options=RunOptions(limit=2)).retrieve()
+    assert first.results == results.results[:2]
     assert [result.query for result in results.results] == [query["text"] for query in QUERIES]
     for result in results.results:
         assert len(result.hits) == 3

@@ -3,11 +3,14 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from commands import Outcome
 from experiments import Experiment, write_experiment
+from ragtrial.components.chunkers.base import Ruler
+from ragtrial.components.chunkers.plain import FixedChunker
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.config.settings import settings_of
@@ -98,3 +101,14 @@ def test_validate_tells_a_wrong_tokenizer_as_run_does_whatever_the_embedder(
         told = validated(experiment, capsys, embedder, f"chunker={{kind: sentence, tokenizer: {path}}}")
         assert told.code == 2
         assert f"{path} is not a tokenizer file that can be read" in told.err
+
+
+@pytest.mark.parametrize(
+    ("measure", "overlap", "window"), [("text", 8, (10, 8)), ("indexed", 8, (8, 6)), ("indexed", 3, (8, 3)),
+                                       ("encoded", 9, (9, 8))],
+)  # fmt: skip
+def test_an_overlap_keeps_its_share_of_what_a_title_leaves_of_the_size(
+    measure: Literal["indexed", "text", "encoded"], overlap: int, window: tuple[int, int]
+) -> None:
+    chunker = FixedChunker(size=10, overlap=overlap, measure=measure, unit="characters")
+    assert chunker.window(Ruler(range(100), overhead=2, special=1)) == window
