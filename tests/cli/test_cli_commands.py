@@ -72,7 +72,7 @@ def test_init_writes_answers_that_are_lost(tmp_path: Path, capsys: Capture, monk
     answers = "question,answer\nlost?,nowhere at all\nback?,Send it back within thirty days\n"
     write_files(tmp_path, {"my notes/returns.md": "Send it back within 30 days.\n", "mine.csv": answers})
     made = succeeded(capsys, "init", "trial", "--corpus", "my notes", "--labels", "mine.csv")
-    assert "wrote trial/answers_not_found.md: 2 answers were not found; it shows" in made.out
+    assert "wrote trial/answers_not_found.md: 2 answers were not found; it says how to correct each" in made.out
     lost_file = "answers_not_found.md, next to the labels, has"
     assert lost_file in ragtrial(capsys, "validate", "trial").err
     page = (tmp_path / "trial" / "answers_not_found.md").read_text("utf-8")
@@ -85,10 +85,30 @@ def test_init_writes_answers_that_are_lost(tmp_path: Path, capsys: Capture, monk
     monkeypatch.chdir(tmp_path / "trial")
     (command,) = (line.split() for line in page.splitlines() if line.startswith("    ragtrial "))
     converted = succeeded(capsys, *command[1:])
-    Path("answers_not_found.md").unlink()
-    assert lost_file not in ragtrial(capsys, "validate").err
     assert converted.out.endswith("wrote prompt_queries.json: 2 queries with 1 label\n")
     succeeded(capsys, "validate")
+    assert Path("answers_not_found.md").read_text("utf-8") == page
+    (tmp_path / "mine.csv").write_text("question,answer\nback?,Send it back within 30 days\n", "utf-8")
+    assert succeeded(capsys, *command[1:]).out.endswith("removed answers_not_found.md: all answers are found\n")
+    assert not Path("answers_not_found.md").exists()
+    assert lost_file not in ragtrial(capsys, "validate").err
+    Path("answers_not_found.md").write_text("Notes about other answers.", "utf-8")
+    succeeded(capsys, *command[1:])
+    assert Path("answers_not_found.md").read_text("utf-8") == "Notes about other answers."
+
+
+def test_init_advises_to_correct_the_name_of_a_document(tmp_path: Path, capsys: Capture) -> None:
+    table = "question,answer,source\nbroth?,,hub/sop.md\nbread?,,zzzz\nchanged?,not there,zzzz\n"
+    write_files(tmp_path, {"notes/hub/soup.md": "Blend the soup.\n", "mine.csv": table})
+    made = succeeded(capsys, "init", "trial", "--corpus", "notes", "--labels", "mine.csv")
+    assert "wrote trial/answers_not_found.md: 3 answers were not found; it says how to correct each" in made.out
+    near, far, passage = (tmp_path / "trial" / "answers_not_found.md").read_text("utf-8").split("## ")[1:]
+    assert near.endswith("Did you mean 'hub/soup.md'?\n\nCorrect the name of the document in mine.csv.\n\n")
+    assert far.endswith(
+        "Correct the name of the document in mine.csv. It is the path below the folder of documents, such as "
+        "'hub/soup.md'.\n\n"
+    )
+    assert "Correct the name" not in passage
 
 
 def test_without_any_label_init_and_run_say_that_nothing_will_be_scored(tmp_path: Path, capsys: Capture) -> None:

@@ -52,6 +52,39 @@ def test_graded_hits_become_a_new_query_with_judgments(tmp_path: Path, capsys: C
     succeeded(capsys, "validate", "experiment.yaml", "-q")
 
 
+def test_labels_that_people_gave_stay_when_their_table_is_converted_again(tmp_path: Path, capsys: Capture) -> None:
+    """Also if rows before theirs give their questions other ids; labels that nobody gave are replaced, with a note."""
+    small_experiment(tmp_path)
+    convert = ["labels", "convert", "q.csv", "--corpus", "documents", "-o", "prompt_queries.json", "--force"]
+    Path("q.csv").write_text("question,document\nbroken?,warranty.md\nshipped?,shipping.txt\n", encoding="utf-8")
+    assert "left out labels that are not in q.csv, of " in succeeded(capsys, *convert).err
+    documents = order(capsys, "shipped?")
+    succeeded(capsys, "search", "experiment.yaml", "shipped?", "--grade", "1=3", "--grade", "2=2")
+    succeeded(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=1")
+    before = {query["text"]: query["relevant_docs"] for query in labels()}
+    rows = "question,document\nnew?,returns.md\nbroken?,returns.md\nshipped?,shipping.txt\n"
+    Path("q.csv").write_text(rows, encoding="utf-8")
+    made = succeeded(capsys, *convert)
+    after = {query["text"]: query["relevant_docs"] for query in labels()}
+    returned = [{"doc": "returns.md", "relevance": 1}]
+    assert after == {"new?": returned, "broken?": returned, "shipped?": before["shipped?"], TEXT: before[TEXT]}
+    graded = {label["doc"]: label["relevance"] for label in after["shipped?"]}
+    assert graded == {"shipping.txt": 1} | {documents[0]: 3, documents[1]: 2}
+    assert made.err.splitlines()[-2:] == [
+        "prompt_queries.json: kept what people changed in 2 queries: 'q2', 'how-many-days-do-parcels-take'.",
+        "prompt_queries.json: left out labels that are not in q.csv, of 'q1'.",
+    ]
+    assert "kept what people changed" in succeeded(capsys, *convert).err
+    text = Path("prompt_queries.json").read_text(encoding="utf-8")
+    Path("q.csv").write_text("id,question,document\nq2,another?,returns.md\n", encoding="utf-8")
+    refused = ragtrial(capsys, *convert)
+    assert refused.code == 2
+    assert Path("prompt_queries.json").read_text(encoding="utf-8") == text
+    Path("q.csv").write_text("question,document\nnew?,returns.md\n", encoding="utf-8")
+    Path("prompt_queries.json").write_text("none", encoding="utf-8")
+    assert "kept" not in succeeded(capsys, *convert).err
+
+
 def test_a_query_that_is_labelled_gets_more_judgments_and_shows_those_it_has(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path)
     text = LABELS["queries"][1]["text"]  # type: ignore[index]

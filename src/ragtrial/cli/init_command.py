@@ -24,12 +24,13 @@ _START = Path(__file__).parent / "start"
 _LABELS = "prompt_queries.json"
 _LOST_PAGE = """# Answers that were not found
 
-These answers are in no document, so they are no labels yet. Correct them where they are written, then run in this
-folder:
+These answers, or the documents that they name, were not found, so they are no labels yet. Correct them where they are
+written, then run in this folder:
 
     {again}
 
-This replaces prompt_queries.json. With `--fuzzy 0.9` it also takes text that is at least 90% alike.
+This writes prompt_queries.json again, with what people changed in it since. With `--fuzzy 0.9` it also takes text that
+is at least 90% alike.
 
 {page}"""
 
@@ -80,7 +81,7 @@ def command(
     if lost:
         names.append(LOST_ANSWERS)
         were = "answer was" if lost == 1 else "answers were"
-        lines.append(Line(f"wrote {lost_file}: {lost:,} {were} not found; it shows the nearest text of each"))
+        lines.append(Line(f"wrote {lost_file}: {lost:,} {were} not found; it says how to correct each"))
     enter = "" if folder.resolve() == Path.cwd() else f"cd {folder} && "
     *advice, following = _next_steps(corpus, labels, converted)
     content = {"wrote": [str(folder / name) for name in names], **({"labels": converted} if converted else {})}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import math
 import os
 import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from ragtrial.cli.terminal import Answer, Line, Terminal
 from ragtrial.dataset import datasets, documents, library, resolution
 from ragtrial.dataset import texts as dataset_texts
 from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted, listed
+from ragtrial.labelling import label_files
 from ragtrial.labelling.importers import base, converting
 from ragtrial.pipeline import corpus as corpora
 from ragtrial.progress import stage
@@ -74,7 +77,7 @@ def convert_labels(
     empty: base.Empty = EMPTY,
     skip_lost: bool = option("Leave out labels that are not found; otherwise nothing is written."),
     strict: bool = option("Write only if every label is found exactly where and as FILE says."),
-    force: bool = option("Replace the output if it exists."),
+    force: bool = option("Replace the output, except what people changed in it."),
 ) -> Answer:  # fmt: skip
     """Turn labels of another tool into passages of documents.
 
@@ -94,7 +97,49 @@ def convert_labels(
     with documents_of(terminal, corpus, config) as texts:
         converted = converting.convert(labels, texts, fuzzy=fuzzy)
         _refuse_inexact(converted, labels, texts, skip_lost=skip_lost, strict=strict, fuzzy=fuzzy)
-        return write_converted(terminal, converted, labels, texts, output)
+        if output != "-" and Path(output).resolve() != file.resolve():
+            converted = _with_changes_since(terminal, converted, str(labels.content.file), Path(output))
+        answer = write_converted(terminal, converted, labels, texts, output)
+    page = Path(output).with_name(resolution.LOST_ANSWERS)
+    if not converted.lost and page.is_file() and file.name in page.read_text("utf-8"):
+        page.unlink()
+        answer = replace(answer, blocks=[*answer.blocks, Line(f"removed {page}: all answers are found")])
+    return answer
+
+
+def _with_changes_since(
+    terminal: Terminal, converted: converting.Converted, source: str, output: Path
+) -> converting.Converted:
+    """The converted labels, with the queries of ``output`` that people changed, as its history says.
+
+    Notes name these queries, and others with labels that ``source`` does not have.
+    """
+    history, kept, lost = label_files.history_file(output), list[str](), list[str]()
+    lines = history.read_text("utf-8").splitlines() if history.is_file() else []
+    changed, former = {json.loads(line)["query"] for line in lines}, dict[str, Any]()
+    with contextlib.suppress(LabelsError):  # what is no file of labels is replaced
+        former.update(label_files.LabelsText.read(output).rows)
+    queries = {row["id"]: row for row in converted.rows["queries"]}
+    named = {row["text"]: name for name, row in queries.items()}
+    for name, row in former.items():
+        new = queries.get(named.get(row["text"], ""), {**row, "relevant_docs": []})
+        grades = [label_files.Grade.of(name, label) for label in row["relevant_docs"]]
+        if name in changed and queries.get(new["id"], new)["text"] != row["text"]:
+            message = f"query {name!r} was labelled, and has another text in {source}; nothing was written."
+            raise LabelsError(Fault(str(output), message=f"{message} Give it the same text, or write another file."))
+        if name in changed:
+            more = [label for label in new["relevant_docs"] if not any(grade.speaks_of(label) for grade in grades)]
+            queries[new["id"]] = {**new, **row, "id": new["id"], "relevant_docs": [*row["relevant_docs"], *more]}
+            kept.append(repr(name))
+        elif not all(any(map(grade.speaks_of, new["relevant_docs"])) for grade in grades):
+            lost.append(repr(name))
+    if kept:
+        terminal.note(
+            f"{output}: kept what people changed in {counted(len(kept), 'query', 'queries')}: {listed(kept)}."
+        )
+    if lost:
+        terminal.note(f"{output}: left out labels that are not in {source}, of {listed(lost)}.")
+    return replace(converted, rows={**converted.rows, "queries": [*queries.values()]})
 
 
 def _formats() -> str:

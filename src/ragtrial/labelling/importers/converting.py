@@ -384,7 +384,10 @@ def lost_page(converted: Converted, read: ReadLabels, library: Library) -> str:
     for label, near in zip(converted.lost, _guesses(converted.lost, library), strict=True):
         fault = read.content.fault_at(label.answer.where, _lost(label, len(library)) + near)
         step = f"If that is the answer, copy it into {file}; otherwise copy the answer from its document."
-        if not near:
+        if not label.sought and not label.notes:
+            path = "" if near else f" It is the path below the folder of documents, such as {library.ids[0]!r}."
+            step = f"Correct the name of the document in {file}.{path}"
+        elif not near:
             step = f"No text is similar: copy the answer from its document into {file}, or leave it empty."
         lines += [f"## {short(texts[label.query])}", "", str(fault), "", step, ""]
     return "\n".join(lines)
