@@ -270,6 +270,9 @@ SITUATIONS = [
     Situation("three identical settings, two of them as fast up to noise", dict.fromkeys("abc", spread(60)),
               tokens={"a": 900, "b": 800, "c": 100}, latency={"a": 10.0, "b": 12.0, "c": 40.0}),
     Situation("every setting has the highest possible score", {"a": [1.0] * 60, "b": [1.0] * 60}),
+    Situation("both find every answer, and few questions differ", {"a": [0.8] * 23, "b": [0.5] * 2 + [0.8] * 21}),
+    Situation("both find every answer but one, and few questions differ", {
+        "a": [0.1] + [0.8] * 22, "b": [0.1] + [0.5] * 2 + [0.8] * 20}),
     # Several open comparisons.
     Situation("three settings, as many questions settle both", {
         "a": shifted(60, 0.08, 0.1), "b": spread(60), "c": shifted(60, -0.01, 0.1, 4)}),

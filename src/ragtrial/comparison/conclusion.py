@@ -341,11 +341,18 @@ class _Conclusion:
         return NextStepPart(action=action, command=self.commands.pool())
 
     def _harden(self) -> NextStepPart | None:
-        """Add harder questions if no setting can score higher."""
-        highest = mean_limits(self.inputs.primary)[1] if self.sign > 0 else None
-        if highest is None or set(self.means.values()) != {highest}:
+        """Add harder questions if no setting can score higher, or if all find every answer and differ on too few."""
+        highest, found = mean_limits(self.inputs.primary)[1] if self.sign > 0 else None, self.found
+        if highest is not None and set(self.means.values()) == {highest}:
+            return self._label("add harder questions: every setting has the highest possible score on every question")
+        are_alike = len(self.named("too few differences", "identical")) == len(self.shown)
+        if self.kind != "nothing shown" or not are_alike or found is None:
             return None
-        return self._label("add harder questions: every setting has the highest possible score on every question")
+        if set(found.by_setting.values()) != {found.questions}:
+            return None
+        return self._label(
+            f"add harder questions: every setting finds an answer in the first {found.k} for each of these"
+        )
 
     def _take_winner(self) -> NextStepPart | None:
         action, better = "", self.named("better")
