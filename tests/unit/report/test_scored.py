@@ -7,7 +7,7 @@ import pytest
 
 from contests import changed_queries, report_of
 from ragtrial.report.model import write_folder
-from ragtrial.report.schema import ScoredPart
+from ragtrial.report.schema import ScoredPart, scored_part
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,5 @@ def test_a_written_report_has_the_counts_the_threshold_and_the_direction_as_fiel
     assert kept["relevance_threshold"] == 2
     assert kept["metrics"]["unjudged@3"]["better"] == "lower"
     assert report.ranked_settings()[0].name == "b"
+    part = scored_part(report.queries, [False, True, True, True], [False] * 4, have_labels=False)
+    assert (part.scored, part.unlabelled, part.missing) == (3, 0, 1)

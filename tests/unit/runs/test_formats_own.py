@@ -66,11 +66,13 @@ def test_every_fault_of_a_run_with_a_header_is_told_with_its_line(tmp_path: Path
     files = {
         "a.csv": head + "q,a,high\nq,b\n", "b.csv": head + "q,a,high\n\nq,,1\nq,b,nan\n", "c.csv": head,
         "d.csv": "qid,text,score\nq,a,1\n", "e.csv": "qid,pid,doc_id,score\nq,a,b,1\n", "f.csv": "q,a,0.5\n",
-        "g.csv": "qid,docno,score,note\nq,a,1,\"x\ny\"\nq,b,?,\n",
+        "g.csv": "qid,docno,score,note\nq,a,1,\"x\ny\"\nq,b,?,\n", "h.csv": "qid docno score\nq a 1\nq b\nq c 1 2\n",
     }  # fmt: skip
     write_files(tmp_path, files)
-    assert faults_of(RunFileError, tmp_path / "a.csv") == [
-        "a.csv:3: must be 3 fields, as the header has; found 2 fields."
+    assert faults_of(RunFileError, tmp_path / "a.csv") == ["a.csv:3: must be 3 fields, as the header has; found 2."]
+    assert faults_of(RunFileError, tmp_path / "h.csv") == [
+        "h.csv:3: must be 3 fields, as the header has; found 2.",
+        "h.csv:4: must be 3 fields, as the header has; found 4.",
     ]
     assert faults_of(RunFileError, tmp_path / "b.csv") == [
         "b.csv:2: the score 'high' is no number, or none of 64 bits.",

@@ -259,6 +259,7 @@ def test_questions_without_ids_need_labels_with_texts_that_differ(tmp_path: Path
     own = {**genai(SECRET, [("d1", 1.0)]), "metadata": '{"question_id": "b"}'}
     path.write_text(json.dumps({**span(1, own), "trace_id": "t"}))
     assert [rows_of(path, labels) for labels in (None, twice)] == [{"b": [("d1", 1.0)]}] * 2
+    assert [run.name for run in read_runs(path)] == ["trace"]
     with pytest.raises(RunFileError, match="have no columns score: only document=KEY"):
         read_runs(path, columns={"score": "x"})
 

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from ragtrial import compare, score
 from ragtrial.errors import InputError, MetricError
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metrics
+from ragtrial.report.schema import JudgmentPart, QueryPart, SpanPart
 from ragtrial.scoring import score_runs as scoring
 from ragtrial.scoring.as_report import write_score_report
+from ragtrial.scoring.query_details import grade_of_chunk
 from ragtrial.scoring.score_runs import Protocol
 from scenarios import OF_DOCUMENTS
 
@@ -161,6 +163,22 @@ def test_hits_of_a_run_are_counted_cut_and_compared_with_its_labels() -> None:
     assert {warning.code for warning in scored.warnings} == {
         "queries-not-retrieved", "queries-not-judged", "few-queries-match", "ties",
     }  # fmt: skip
+
+
+def test_a_ranking_may_be_empty_and_is_short_then(tmp_path: Path) -> None:
+    runs: dict[str, dict[str, float]] = {"q1": {"a": 1.0, "c": 0.5}, "q2": {}}
+    scored = score({"q1": {"a": 1}, "q2": {"b": 1}}, runs, "rr", depth=2)
+    assert scored["run"].scores["rr"].mean == 0.5
+    assert write_score_report(scored, tmp_path / "report").settings[0].per_query.short == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "grade"), [(0, 10, None), (0, 11, 2), (19, 30, 2), (20, 30, None), (15, 15, None)]
+)
+def test_a_chunk_has_the_grade_of_a_passage_that_it_overlaps(start: int, end: int, grade: int | None) -> None:
+    label = JudgmentPart(doc="a", relevance=2, spans=[SpanPart(start=10, end=20)])
+    query = QueryPart(id="q", text="why", tags=[], relevant_docs=[label])
+    assert (grade_of_chunk(query, "a", start, end), grade_of_chunk(query, "b", start, end)) == (grade, None)
 
 
 def test_scored_runs_are_compared_as_the_report_of_them_is(tmp_path: Path) -> None:
