@@ -184,7 +184,8 @@ def test_a_draft_without_a_review_is_no_label_unless_asked_for_and_said(capsys: 
     assert made.json["review"] == {"kept": count - 1, "changed": 0, "dropped": 1, "unseen": count - 2}
     assert [NOT_REVIEWED in query["tags"] for query in labels()] == [False] + [True] * (count - 2)
     run = ragtrial(capsys, "run", "experiment.yaml", "--json").json
-    told = f"{count - 1} of {count + 9} questions were drafted by a model; people reviewed 1 of these ({1 / (count - 1):.0%})."
+    share = f"people reviewed 1 of these ({1 / (count - 1):.0%})."
+    told = f"{count - 1} of {count + 9} questions were drafted by a model; {share}"
     assert told in " ".join(one["message"] for one in run["warnings"])
     compared = ragtrial(capsys, "compare", "latest", "--json").json
     assert told in " ".join(warning["message"] for warning in compared["warnings"])
