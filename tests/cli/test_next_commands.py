@@ -13,7 +13,7 @@ from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
-from small_experiment import Capture, ragtrial
+from small_experiment import Capture, ragtrial, succeeded
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,6 +60,7 @@ SCREENS = {
     "a table, one baseline": "compare scores.csv --baseline old --metric score",
     "a sweep": "run configs/sweep.yaml",
     "a judge": "judge {words} --offline --queries 20 --metric recall@5",
+    "a judge of two settings": "judge {words} --offline --queries 20 --setting stems --setting whole",
     "a pool": "pool {words} --config configs/words.yaml --budget 5 --force",
     "a pool in another folder": "pool {words} --config configs/words.yaml --budget 5 -o '{lists}/pooled.json'",
     "drafts": "questions configs/words.yaml --count 3 --endpoint {endpoint} --model m -o '{lists}/drafts.json'",
@@ -143,7 +144,22 @@ def test_a_next_command_works_as_printed(screen: str, runs: dict[str, str], tmp_
     assert commands, made.out
     for command in commands:
         assert not {"CONFIG", "REPORT", "FILE"} & set(command)
+        assert "--setting" in command or "--setting" not in screen or command[1] == "search"
         assert _follow(capsys, command) in (0, 1), command
+
+
+def test_commands_in_brackets_show_the_same_report(
+    runs: dict[str, str], capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report is not the latest, and not in `results`."""
+    monkeypatch.setenv("COLUMNS", "60")
+    screens = (["show", runs["words"]], ["show", runs["words"], "--setting", "tiny"])
+    shown = " ".join(word for screen in screens for word in ragtrial(capsys, *screen).out.split())
+    commands = {command.replace("ID", "hub-01") for command in re.findall(r"\((ragtrial show [^)]+)\)", shown)}
+    assert {command.split()[3] for command in commands} == {"--metrics", "--query"}
+    for command in commands:
+        assert runs["words"] in command
+        succeeded(capsys, *shlex.split(command)[1:])
 
 
 def test_a_placeholder_is_explained_where_the_config_is_not_known(

@@ -89,7 +89,7 @@ def test_a_search_says_its_winner_and_is_compared_on_held_out_questions(folder: 
     assert "12 settings tried by tpe search" in full
     assert "best so far" in full
     assert [len(re.findall(r"^\S+ +24 +0\.", screen, re.MULTILINE)) for screen in (full, short)] == [15, 10]
-    assert "\n5 more rows: ragtrial compare --search --full.\n" in short
+    assert "\n5 more rows: ragtrial compare REPORT --search --full.\n" in short
 
 
 def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, own_cache: Path, capsys: Capture) -> None:

@@ -62,7 +62,8 @@ def command(
     _write(rows, output)
     if not rows:
         raise InputError("nothing was sent: one query could cost more than the budget. Raise --calls or --budget.")
-    return _answer(rows, output, len(texts), compared)
+    chosen = [word for setting in settings if len(settings) > 1 for word in ("--setting", setting)]
+    return _answer(rows, output, len(texts), compared.command("compare", *chosen, "--judge", str(output)))
 
 
 def _write(rows: list[judgments.ModelJudgment], output: Path) -> None:
@@ -70,7 +71,7 @@ def _write(rows: list[judgments.ModelJudgment], output: Path) -> None:
         judging.write_judgments(rows, output)
 
 
-def _answer(rows: list[judgments.ModelJudgment], output: Path, queries: int, compared: ComparisonInputs) -> Answer:
+def _answer(rows: list[judgments.ModelJudgment], output: Path, queries: int, following: str) -> Answer:
     judged = len({row.query for row in rows})
     unparsable = sum(row.grade is None for row in rows)
     costs = [row.cost for row in rows if row.cost is not None]
@@ -85,6 +86,6 @@ def _answer(rows: list[judgments.ModelJudgment], output: Path, queries: int, com
     if judged < queries:
         left = counted(queries - judged, "query is", "queries are")
         lines.append(f"{left} not judged yet; the same command with a larger budget continues")
-    lines.append(f"next: {compared.command('compare', '--judge', str(output))}")
+    lines.append(f"next: {following}")
     content = {"wrote": [str(output)], "judgments": len(rows), "queries": judged, "unparsable": unparsable}
     return Answer({**content, "refused": len(refused), "cost": cost}, lines)

@@ -145,7 +145,8 @@ def _result_blocks(
     shown = ranked[:_MOST_ROWS]
     blocks = score_blocks(report, comparison, width, shown, None, config)
     if len(report.settings) > len(shown):
-        blocks.append(f"The first {len(shown)} of {len(report.settings):,} settings; `ragtrial show` has all.\n")
+        every = report_tables.show_command(report)
+        blocks.append(f"The first {len(shown)} of {len(report.settings):,} settings; `{every}` has all.\n")
     blocks.append(report_tables.budget_table(report, shown, width))
     return [*blocks, *detail_blocks(report, ranked, costs=shown if len(shown) > 1 else ())]
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ragtrial.comparison.number_text import mean_number, number, signed, signed_interval
-from ragtrial.comparison.report_inputs import query_fingerprint
+from ragtrial.comparison.report_inputs import query_fingerprint, references_to
 from ragtrial.errors import ReportError, counted, did_you_mean
 from ragtrial.evaluation.metrics import METRICS, metric_called, parse_metric
 from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.evaluation.separation import FEWEST_CLUSTERS
+from ragtrial.report.find import list_reports
 from ragtrial.report.model import Report
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.table import Column, Table, mean_row, mean_table, mean_text, money
@@ -19,8 +22,14 @@ from ragtrial.views.table import Column, Table, mean_row, mean_table, mean_text,
 _FEWEST_FOR_P99 = 100
 """With fewer queries the 99th percentile is the slowest query."""
 
-_ELSEWHERE = "ragtrial show --metrics all"
 _MOST_METRICS = 6
+
+
+def show_command(report: Report, *options: str) -> str:
+    """The command that shows ``report``; the latest report in results/ needs no name."""
+    latest = list_reports(Path("results"))[-1:]
+    names = [name for name in references_to(report) if not latest or not latest[0].samefile(name)]
+    return shlex.join(["ragtrial", "show", *names, *options])
 
 
 def header_line(report: Report, tag: str | None = None) -> str:
@@ -65,7 +74,7 @@ def score_table(
         rows = [[*row[:2], verdicts.get(row[0], ""), *row[2:]] for row in table.rows]
         columns = [*table.columns[:2], Column("verdict", is_text=True), *table.columns[2:]]
         table = replace(table, columns=columns, rows=rows)
-    return table.fitted(width, _ELSEWHERE) if metrics is None else table
+    return table.fitted(width, show_command(report, "--metrics", "all")) if metrics is None else table
 
 
 def budget_table(report: Report, settings: Sequence[SettingPart], width: int) -> Table:
@@ -87,7 +96,7 @@ def budget_table(report: Report, settings: Sequence[SettingPart], width: int) ->
     ]  # fmt: skip
     table = mean_table(f"within {known[0][1].tokens:,} tokens", names, rows)
     hits = replace(table.columns[-1], title="hits")
-    return replace(replace(table, columns=[*table.columns[:-1], hits]).fitted(width, _ELSEWHERE), notes=())
+    return replace(replace(table, columns=[*table.columns[:-1], hits]).fitted(width, ""), notes=())
 
 
 def context_table(settings: Sequence[SettingPart]) -> Table:
@@ -227,9 +236,8 @@ def lowest_queries(report: Report, setting: SettingPart, width: int, most: int =
     scored = zip(setting.per_query.evaluations[report.primary_metric], texts, strict=True)
     sign = report.sign(report.primary_metric)
     lowest = sorted((sign * value, name) for value, name in scored if value is not None)[:most]
-    known = report.run_id if report.folder.name == report.run_id else report.folder
     worst = "lowest" if sign > 0 else "highest"
-    lines = [f"{worst} {report.primary_metric} of {setting.name} (ragtrial show {known} --query ID):"]
+    lines = [f"{worst} {report.primary_metric} of {setting.name} ({show_command(report, '--query', 'ID')}):"]
     longest = max((len(name) for _, name in lowest), default=0)
     for value, name in lowest:
         line = f"  {name.ljust(longest)}  {sign * value:,.4f}  {' '.join(texts[name].split())}".rstrip()

@@ -71,7 +71,7 @@ def trial_table(result: SearchResult) -> Table:
 def _first(table: Table, *, everything: bool) -> Table:
     if everything or len(table.rows) <= _MOST_ROWS:
         return table
-    note = f"{counted(len(table.rows) - _MOST_ROWS, 'more row')}: ragtrial compare --search --full."
+    note = f"{counted(len(table.rows) - _MOST_ROWS, 'more row')}: ragtrial compare REPORT --search --full."
     return replace(table, rows=table.rows[:_MOST_ROWS], notes=[*table.notes, note])
 
 
