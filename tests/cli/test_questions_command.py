@@ -9,6 +9,7 @@ import pytest
 
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble, saying
+from ragtrial.errors import InputError
 from ragtrial.labelling.session.ending import ending_lines
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
@@ -197,6 +198,8 @@ def test_a_review_that_was_killed_between_labels_and_journal_writes_nothing_twic
     drafts(capsys)
     with Session("drafts.json", who="ada") as session:
         session.keep()
+        with pytest.raises(InputError, match=r"the question is empty; drop it instead\."):
+            session.rephrase(" \n")
         session.rephrase("What is it worth?")
         session.keep()
         session.save()

@@ -11,7 +11,7 @@ from ragtrial.report.schema import MeanPart
 from ragtrial.scoring.query_details import QueryRanking
 from ragtrial.views.report_tables import audit_table, fact_table, metric_table, named_metrics, score_table
 from ragtrial.views.table import Column, Table, best_cells, cell_kind, mean_table
-from ragtrial.views.texts import hit_text, query_text
+from ragtrial.views.texts import answer_text, hit_text, query_text
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +149,11 @@ PLAIN = "Give permission: · Ring · Meaning · Solid · All well set snake_case
 def test_hits_are_plain_text_without_the_signs_of_markdown(doc: str, shown: str) -> None:
     lines = hit_text(FoundText(1, doc, "", 0, 9, None, MARKDOWN), 200).splitlines()[1:]
     assert " ".join(" ".join(lines).split()) == shown
+
+
+def test_a_hit_to_judge_has_all_of_its_text_and_is_no_wider_than_the_screen() -> None:
+    hit = FoundText(1, "a.md", "Title", 0, 192, None, "four words of it\n" + "four words of it " * 11)
+    lines = answer_text(hit, 60).splitlines()
+    assert lines[:2] == ["a.md  Title", "    four words of it"]
+    assert max(map(len, lines)) <= 60
+    assert " ".join(lines).split().count("words") == 12
