@@ -45,13 +45,17 @@ def test_a_narrow_table_keeps_the_primary_metric_and_the_labelled_share_and_fits
     assert sum(max(map(len, column)) + 2 for column in zip(*table.cells, strict=True)) - 2 == table.width <= width
 
 
-def test_a_narrow_table_names_what_it_leaves_out_but_not_what_is_asked_for(report: Report) -> None:
+def test_a_narrow_table_names_what_it_leaves_out_but_not_what_is_asked_for(
+    report: Report, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
     whole = score_table(report, width=200)
     assert whole.notes == ()
     for width in range(20, 200, 5):
         table = score_table(report, width)
         lacking = [name for name in whole.titles if name not in table.titles]
-        line = f"Too wide for {width} columns: {', '.join(lacking)} (ragtrial show --metrics all)."
+        named = f"{', '.join(lacking)} (ragtrial show results/sample --metrics all)"
+        line = f"Too wide for {width} columns: {named}."
         assert list(table.notes) == ([line] if lacking else [])
     names = named_metrics(report, "MRR@10, recall@1,rbp(p=0.8)@10")
     assert names == ["rr@10", "recall@1", "rbp(p=0.8)@10"]
