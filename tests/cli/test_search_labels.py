@@ -59,7 +59,7 @@ def test_labels_that_people_gave_stay_when_their_table_is_converted_again(tmp_pa
     Path("q.csv").write_text("question,document\nbroken?,warranty.md\nshipped?,shipping.txt\n", encoding="utf-8")
     assert "left out labels that are not in q.csv, of " in succeeded(capsys, *convert).err
     documents = order(capsys, "shipped?")
-    succeeded(capsys, "search", "experiment.yaml", "shipped?", "--grade", "1=3", "--grade", "2=2")
+    succeeded(capsys, "search", "experiment.yaml", "shipped?", "--grade", "1=3", "--grade", "2=2", "--who", "a\u2028b")
     succeeded(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=1")
     before = {query["text"]: query["relevant_docs"] for query in labels()}
     rows = "question,document\nnew?,returns.md\nbroken?,returns.md\nshipped?,shipping.txt\n"

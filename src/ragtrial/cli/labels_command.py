@@ -115,7 +115,7 @@ def _with_changes_since(
     Notes name these queries, and others with labels that ``source`` does not have.
     """
     history, kept, lost = label_files.history_file(output), list[str](), list[str]()
-    lines = history.read_text("utf-8").splitlines() if history.is_file() else []
+    lines = history.read_bytes().splitlines() if history.is_file() else []  # texts may have other ends of lines
     changed, former = {json.loads(line)["query"] for line in lines}, dict[str, Any]()
     with contextlib.suppress(LabelsError):  # what is no file of labels is replaced
         former.update(label_files.LabelsText.read(output).rows)
