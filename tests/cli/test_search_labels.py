@@ -74,6 +74,8 @@ def test_labels_that_people_gave_stay_when_their_table_is_converted_again(tmp_pa
         "prompt_queries.json: kept what people changed in 2 queries: 'q2', 'how-many-days-do-parcels-take'.",
         "prompt_queries.json: left out labels that are not in q.csv, of 'q1'.",
     ]
+    with Path("prompt_queries.history.jsonl").open("a", encoding="utf-8") as history:
+        history.write('{"query": "torn')  # by a full disk
     assert "kept what people changed" in succeeded(capsys, *convert).err
     text = Path("prompt_queries.json").read_text(encoding="utf-8")
     Path("q.csv").write_text("id,question,document\nq2,another?,returns.md\n", encoding="utf-8")

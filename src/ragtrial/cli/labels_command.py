@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import json
 import math
 import os
 import sys
@@ -114,9 +113,7 @@ def _with_changes_since(
 
     Notes name these queries, and others with labels that ``source`` does not have.
     """
-    history, kept, lost = label_files.history_file(output), list[str](), list[str]()
-    lines = history.read_bytes().splitlines() if history.is_file() else []  # texts may have other ends of lines
-    changed, former = {json.loads(line)["query"] for line in lines}, dict[str, Any]()
+    changed, former, kept, lost = label_files.changed_queries(output), dict[str, Any](), list[str](), list[str]()
     with contextlib.suppress(LabelsError):  # what is no file of labels is replaced
         former.update(label_files.LabelsText.read(output).rows)
     queries = {row["id"]: row for row in converted.rows["queries"]}

@@ -10,6 +10,7 @@ import getpass
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -398,6 +399,15 @@ def note(labels: Path, done: Iterable[Done], who: str, when: datetime) -> None:
         file.write(lines.encode("utf-8"))
         file.flush()
         os.fsync(file.fileno())
+
+
+def changed_queries(labels: Path) -> set[str]:
+    """The ids of the queries of ``labels`` that people changed. A line of the history that is not whole is left out."""
+    history, names = history_file(labels), set[str]()
+    for line in history.read_bytes().splitlines() if history.is_file() else []:  # texts may have other ends of lines
+        with suppress(ValueError, LookupError, TypeError):
+            names.add(str(json.loads(line)["query"]))
+    return names
 
 
 def current_user() -> str:
