@@ -7,6 +7,8 @@ import pytest
 
 from corpora import write_files
 from ragtrial.config import load_config
+from ragtrial.report.model import load_report
+from ragtrial.views.report_tables import show_command
 from small_experiment import BROKEN, CONFIG, Capture, ragtrial, small_experiment, succeeded
 
 Golden = Callable[[str, str], None]
@@ -240,6 +242,11 @@ def test_an_unreadable_report_hides_no_other(
     by_name = dict(line.split("  ", 1) for line in listed.out.splitlines()[:-1])
     assert by_name[two_runs[0]].endswith("dense ndcg@3 1.000")
     assert by_name[two_runs[1]] == f"{path}: {told}"
+
+
+def test_a_command_names_a_run_that_is_not_the_latest(two_runs: list[str]) -> None:
+    commands = [show_command(load_report(run), "--costs") for run in two_runs]
+    assert commands == [f"ragtrial show results/small/{two_runs[0]} --costs", "ragtrial show --costs"]
 
 
 # search, list, schema

@@ -229,6 +229,11 @@ def test_prompts_of_one_provider_are_settings_of_their_own(tmp_path: Path) -> No
     assert [query.id for query in report.queries] == ["row 1", "row 2"]
 
 
+def test_a_metric_has_the_name_of_its_column(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path, "named.csv", "Question,System,My F1\nq1,a,1\n"))
+    assert [(score.setting, score.metric) for score in table.scores] == [("a", "My F1")]
+
+
 def test_the_side_of_its_threshold_says_which_values_of_a_deepeval_metric_are_better(tmp_path: Path) -> None:
     cases = [
         (0.7, True, "higher"),
