@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from endpoint_double import EndpointDouble, saying
-from ragtrial.components.endpoints.chat import Budget, BudgetedChat, ChatMessage, ChatOptions, ChatRequest, KeptReplies
+from ragtrial.components.endpoints.chat import (
+    Budget,
+    BudgetedChat,
+    ChatMessage,
+    ChatOptions,
+    ChatReply,
+    ChatRequest,
+    KeptReplies,
+)
 
 Groups = Sequence[Sequence[ChatRequest]]
 NO_LIMIT = Budget()
@@ -115,3 +123,14 @@ def test_kept_replies_are_given_although_others_cost_more_than_the_budget(tmp_pa
         model, kept = chat(double, tmp_path, price=1.0), asked("z")
         assert answered(model, kept, NO_LIMIT) == [1]
         assert answered(model, [*many(1), *kept, *asked("y")], Budget(money=1.5 * MOST)) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("counts", "cost"), [([(1_000, 500)], 0.002), ([(1_000, 500), (None, 9)], None), ([(9, None)], None), ([], 0.0)]
+)
+def test_a_cost_is_known_if_every_reply_reports_its_tokens(
+    counts: list[tuple[int | None, int | None]], cost: float | None
+) -> None:
+    options = ChatOptions(model="m", base_url="http://127.0.0.1:9", price=1.0, output_price=2.0)
+    replies = [ChatReply("a", "stop", "m", read, written) for read, written in counts]
+    assert options.cost([*replies, ChatReply("", "stop", "m", None, None, refusal="no")]) == cost
