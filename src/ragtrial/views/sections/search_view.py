@@ -52,18 +52,12 @@ def search_tables(result: SearchResult, *, everything: bool = False) -> dict[str
 def trial_table(result: SearchResult) -> Table:
     """One row per setting that was tried, in that order."""
     limited = list(result.trials[0].costs) if result.trials else []
-    rows = [
-        [
-            trial.setting,
-            str(trial.queries),
-            mean_number(trial.score, trial.queries),
-            mean_number(trial.best, trial.queries),
-            *([mean_number(trial.held_out, result.held_out)] if result.held_out else []),
-            *("-" if (cost := trial.costs.get(name)) is None else f"{cost:,.3g}" for name in limited),
-            f"{trial.seconds:,.0f}",
-        ]
-        for trial in result.trials
-    ]
+    rows = []
+    for trial in result.trials:
+        means = [mean_number(mean, trial.queries) for mean in (trial.score, trial.best)]
+        means += [mean_number(trial.held_out, result.held_out)] if result.held_out else []
+        costs = ["-" if (cost := trial.costs.get(name)) is None else f"{cost:,.3g}" for name in limited]
+        rows.append([trial.setting, str(trial.queries), *means, *costs, f"{trial.seconds:,.0f}"])
     held_out = ["held out"] if result.held_out else []
     return Table.of(["tried", "queries", "searched", "best so far", *held_out, *limited, "s"], rows)
 
