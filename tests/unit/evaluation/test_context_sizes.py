@@ -21,8 +21,8 @@ def chunks(tmp_path: Path) -> Chunks:
     return Chunks.of(library, [(0, start, start + 7 + start % 13) for start in range(2_300)])
 
 
-def test_each_chunk_is_counted_once_as_the_tokenizer_counts_it(chunks: Chunks, tiny_model: Path) -> None:
-    tokenizer = Tokenizer(tiny_model / "tokenizer.json")
+def test_each_chunk_is_counted_once_as_the_tokenizer_counts_it(chunks: Chunks, minilm_folder: Path) -> None:
+    tokenizer = Tokenizer(minilm_folder / "tokenizer.json")
     expected = tokenizer.counts([chunks.text(unit) for unit in range(len(chunks))]) - tokenizer.special_tokens
     drawn = np.random.default_rng(3)
     counts, seen = TokenCounts(chunks, tokenizer), set[int]()
@@ -35,7 +35,7 @@ def test_each_chunk_is_counted_once_as_the_tokenizer_counts_it(chunks: Chunks, t
         assert sum(advanced) == len(new)
         seen |= new
     assert len(seen) > 1_000
-    counts = TokenCounts(chunks, Tokenizer(tiny_model / "tokenizer.json"))
+    counts = TokenCounts(chunks, Tokenizer(minilm_folder / "tokenizer.json"))
     units = np.array([[4, 9, PADDING], [2, PADDING, PADDING]], dtype=np.int32)
     counts.keep(units, np.array([[40, 90, 0], [20, 0, 0]]))
     assert counts.missing(units).tolist() == []
