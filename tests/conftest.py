@@ -6,6 +6,8 @@ import compileall
 import gc
 import logging
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -32,6 +34,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["COLUMNS"] = "160"
 os.environ.pop("RAGTRIAL_WORKSPACE", None)
 os.environ.setdefault("MPLCONFIGDIR", str(Path.home() / ".cache" / "matplotlib"))  # its list of fonts takes seconds
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and "TMPDIR" not in os.environ:  # with room in memory, no test or process waits for the disk
+    disk, (kilobytes,) = os.statvfs(MEMORY), re.findall(r"MemAvailable: +(\d+)", Path("/proc/meminfo").read_text())
+    if min(disk.f_bavail * disk.f_frsize, int(kilobytes) * 1024) > 4 * 2**30 and not disk.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 CACHE = tempfile.TemporaryDirectory(prefix="ragtrial-tests-")
 """Nobody's cache, for what is run before a test; each test has its own."""
 os.environ["XDG_CACHE_HOME"] = CACHE.name
@@ -127,12 +134,13 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The cache of all configs of a test, which finds none of the user's, and leaves nothing in it."""
     folder = tmp_path_factory.getbasetemp() / "caches" / str(next(_NUMBERS))  # mktemp looks through all that it made
     folder.mkdir(parents=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    return folder / "ragtrial"
+    yield folder / "ragtrial"
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
