@@ -84,6 +84,7 @@ def test_files_are_read_with_marks_and_written_indented_with_letters_as_they_are
 def test_labels_that_are_not_there_yet_are_begun(tmp_path: Path) -> None:
     file = tmp_path / "new" / "prompt_queries.json"
     written(file, NewQuery("q1", "Why?"), Grade("q1", "a.md", 3), NewQuery("q2", "How?"), Grade("q2", "b.md", 1))
+    assert file.read_text(encoding="utf-8").startswith('{\n  "')
     assert json.loads(file.read_text(encoding="utf-8")) == {
         "queries": [
             {"id": "q1", "text": "Why?", "relevant_docs": [{"doc": "a.md", "relevance": 3}]},
