@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from httpx import Headers
 
 from qdrant_double import qdrant_double
-from ragtrial.engines.qdrant import QdrantCollectionOptions, QdrantStore
-from ragtrial.errors import InputError, StoreError
+from ragtrial.engines.qdrant import QdrantCollectionOptions, QdrantStore, _client_errors
+from ragtrial.errors import InputError, StoreError, StoreServerError
 from store_kinds import found_by, nothing, opened, recall
 from vector_oracles import exactly, like_embeddings, vectors_of
 
@@ -96,3 +97,12 @@ def test_one_vector_of_a_collection_is_searched() -> None:
                 QdrantCollectionOptions(kind="qdrant", url=url, name=name, vector=vector).open()
         with closing(QdrantCollectionOptions(kind="qdrant", url=url, name="named", vector="b").open()) as opened:
             assert (opened.space, opened.dimension) == ("cosine", 3)
+
+
+@pytest.mark.parametrize(("status", "may_be_away"), [(404, False), (422, False), (503, True)])
+def test_a_refusal_is_no_error_of_a_server_that_is_away(status: int, may_be_away: bool) -> None:
+    from qdrant_client.http.exceptions import UnexpectedResponse
+
+    with pytest.raises(StoreError, match=f"^here: {status} so text$") as caught, _client_errors("here"):
+        raise UnexpectedResponse(status, "so", b"text", Headers())
+    assert isinstance(caught.value, StoreServerError) == may_be_away
