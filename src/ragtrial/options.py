@@ -140,6 +140,15 @@ class LocatedText(str):
         return found[1] if found and found[2] is None else ""
 
 
+def with_variables(value: Any) -> Any:
+    """``value`` with each text of a config as it was written: with the names of variables, not their values."""
+    if isinstance(value, Mapping):
+        return {key: with_variables(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [with_variables(inner) for inner in value]
+    return value.written if isinstance(value, LocatedText) else value
+
+
 def expand_user(path: str) -> Path:
     """``path`` with ``~`` or ``~user`` resolved; as it is where there is no such user."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises where there is no such user

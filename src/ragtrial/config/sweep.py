@@ -24,7 +24,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.config.strict_yaml import KeyPath
 from ragtrial.errors import did_you_mean, listed
-from ragtrial.options import Options, dotted, shown
+from ragtrial.options import LocatedText, Options, dotted, shown
 from ragtrial.registry import Registry
 from ragtrial.report.schema import COSTS, context_cost
 
@@ -411,7 +411,7 @@ def _shown(value: Any, *, others: Sequence[Any] = (), is_whole: bool = False) ->
         return "-".join(_shown(inner, is_whole=is_whole) for inner in value).lstrip(_SEPARATORS) or "empty"
     if value is None or isinstance(value, bool):
         return "none" if value is None else str(value).lower()
-    text = str(value)
+    text = value.written if isinstance(value, LocatedText) else str(value)
     if not isinstance(value, str):
         return text.replace("+", "")
     if not is_whole:

@@ -165,8 +165,8 @@ def _nothing(pool: Pool, inputs: ComparisonInput) -> str:
         )
     return (
         f"no label could change the difference of the settings by {inputs.primary}: they rank the unjudged hits "
-        f"({len(pool.unjudged):,} in all) alike. Pool one setting alone, for its score: ragtrial pool "
-        f"{inputs.report.folder}:{inputs.settings[0].part.name}"
+        f"({len(pool.unjudged):,} in all) alike. To pool one setting alone, for its score, give this command the "
+        f"report {inputs.report.folder}:{inputs.settings[0].part.name}"
     )
 
 

@@ -29,6 +29,7 @@ from ragtrial.dataset.pdf import PACKAGE as PDF_PACKAGE
 from ragtrial.errors import ModelNotFoundError
 from ragtrial.evaluation.context_sizes import ContextSizes, TokenCounts, context_sizes
 from ragtrial.evaluation.grading import GradedRankings
+from ragtrial.options import with_variables
 from ragtrial.pipeline.corpus import Graph, SettingRun
 from ragtrial.pipeline.measurement_stages import AUDITED_BELOW, Audited
 from ragtrial.pipeline.ranking_stage import RankingStage, SettingStages
@@ -146,7 +147,7 @@ def setting_parameters(setting: Setting) -> dict[str, Any]:
     if setting.parts:
         parameters["parts"] = {part.entry: setting_parameters(part) for part in setting.parts}
     if setting.values:
-        parameters["values"] = dict(setting.values)
+        parameters["values"] = with_variables(setting.values)
     if setting.name != setting.entry:
         parameters["entry"] = setting.entry
     return parameters
@@ -161,8 +162,11 @@ def packages_of(settings: Sequence[Setting], library: Library) -> set[str]:
 
 
 def _as_written(value: Any, written: Any) -> Any:
+    """``value`` with its texts as they are in ``written``; a list of another length as it was written."""
     if isinstance(value, dict) and isinstance(written, dict):
         return {key: _as_written(option, written.get(key)) for key, option in value.items()}
+    if isinstance(value, list) and isinstance(written, list):
+        return list(map(_as_written, value, written)) if len(value) == len(written) else written
     return str(written) if isinstance(written, str) else value
 
 

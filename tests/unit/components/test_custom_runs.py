@@ -103,6 +103,31 @@ def test_a_secret_among_the_options_is_in_nothing_kept(tmp_path: Path, monkeypat
     assert [str(path) for path in files if b"hunter2hunter2" in path.read_bytes()] == []
 
 
+def test_a_variable_in_a_list_or_a_sweep_is_kept_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names say nothing of secrets, so nothing else hides the values."""
+    monkeypatch.setenv("TENANT", "hunter2hunter2")
+    monkeypatch.setenv("REGION", "hunter3hunter3")
+    mine = {"kind": "custom", "function": "found:search", "options": {"tenants": ["${TENANT}", {"of": ["${TENANT}"]}]}}
+    swept = ["${REGION}", "south", {"deep": ["${REGION}"]}]
+    made = write_experiment(
+        tmp_path, retrievers={"mine": {**mine, "top_k": 3}}, sweep={"matrix": {"retrievers.mine.options.region": swept}}
+    )
+    (tmp_path / "found.py").write_text(
+        "def search(queries, top_k, **more):\n    return [['oven.txt']] * len(queries)\n"
+    )
+    report = run_experiment(made.config())
+    assert [setting.name for setting in report.settings] == [
+        "mine-region-REGION",
+        "mine-region-south",
+        "mine-region-empty",
+    ]
+    assert report.settings[0].parameters["retriever"]["options"] == {**mine["options"], "region": "${REGION}"}
+    key = "retrievers.mine.options.region"
+    assert [setting.parameters["values"][key] for setting in report.settings] == swept
+    text = "".join(path.read_text("latin-1") for path in report.folder.rglob("*.json"))
+    assert "hunter" not in text
+
+
 def test_a_setting_that_finds_nothing_for_any_query_is_said_to_unless_it_could_not_be_asked(tmp_path: Path) -> None:
     mine = {"kind": "custom", "function": "idle:search", "batch_size": 1, "on_error": "skip", "top_k": 3}
     made = write_experiment(tmp_path, retrievers={"mine": mine})

@@ -246,7 +246,7 @@ def test_settings_that_rank_alike_are_told_and_one_is_enough(tmp_path: Path, cap
     told, _, reference = refusal(capsys, report.folder).rpartition(" ")
     assert told == (
         f"no label could change the difference of the settings by {metric}: they rank the unjudged hits (1 in all) "
-        "alike. Pool one setting alone, for its score: ragtrial pool"
+        "alike. To pool one setting alone, for its score, give this command the report"
     )
     assert reference == f"{report.folder}:a"
     assert chosen(Pool(input_of([reference], may_be_one=True).limited_to([]))) == [("q1", "x")]
