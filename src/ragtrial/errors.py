@@ -11,6 +11,7 @@
     │   ├── CutoffError          a k beyond the depth that was retrieved
     │   ├── ModelNotFoundError   a model, a tokenizer or a custom function that cannot be found or read
     │   ├── ReportError          a report that is not there or cannot be read
+    │   │   └── DamagedReportError  a file of it has other bytes than were written
     │   ├── ComparisonError      reports or settings that cannot be compared
     │   ├── PlotError            a plot that there is not, or that cannot be drawn or written
     │   └── GateError            a gate, or its baseline

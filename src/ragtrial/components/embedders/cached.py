@@ -1,4 +1,7 @@
-"""An embedder that keeps every vector under the hash of its text: nothing is embedded twice."""
+"""An embedder that keeps every vector under the hash of its text, and embeds no text twice.
+
+The one exception is a text by which it sees that the model behind an endpoint or a function is still the same.
+"""
 
 from __future__ import annotations
 
