@@ -191,7 +191,7 @@ def test_runs_are_scored_by_the_groups_of_a_labels_file(tmp_path: Path, capsys: 
     assert means == pytest.approx({"ndcg@4": 0.7338, "ap@4": 0.75, "recall@1": 0.5, "complete@4": 1}, abs=5e-5)
     assert scored.attainable == {}
     exported = ragtrial(capsys, "export", file, tmp_path / "out.qrels", "--qrels")
-    assert "3 judgments of 1 queries; qrels have no groups, so alternatives count one by one" in exported.err
+    assert "3 judgments of 1 query; qrels have no groups, so alternatives count one by one" in exported.err
     report = write_score_report(scored, tmp_path / "report")
     again = score(tmp_path / "report", runs, "ndcg@4,ap@4").runs[0]
     assert {name: mean.mean for name, mean in again.scores.items()} == {name: means[name] for name in again.scores}
