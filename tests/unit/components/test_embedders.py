@@ -279,7 +279,7 @@ def test_a_model_that_is_not_there_or_cannot_be_loaded_or_run_is_an_error(tmp_pa
         SentenceTransformerEmbedder(model=str(folder), device="cpu").load()
     encode = SentenceTransformerEmbedder(model=str(tiny_model), device="cpu", max_length=500).load()
     with pytest.raises(
-        EmbedderError, match=rf"^the model '{re.escape(str(tiny_model))}' failed on a batch of 1 texts: "
+        EmbedderError, match=rf"^the model '{re.escape(str(tiny_model))}' failed on a batch of 1 text: "
     ):
         encode(["soup " * 400])
 
