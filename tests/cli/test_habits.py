@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ragtrial import load_report
 from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded
 
 TWO = CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")
@@ -70,5 +71,9 @@ def test_scores_are_printed_as_csv(capsys: Capture) -> None:
     )
     own = [float(row["ndcg@3"]) for row in each if row["setting"] == "words"]
     assert sum(own) / len(own) == pytest.approx(mean)
+    Path("all.csv").write_text(succeeded(capsys, "show", "--csv", "--per-query").out, encoding="utf-8")
+    assert ragtrial(capsys, "compare", "all.csv", "--json").json["primary_metric"] == report["primary_metric"]
+    in_order = list(load_report("latest").metrics)
+    assert in_order[0] != report["primary_metric"], "in the order of the report another metric would decide"
     for wrong in (["--per-query"], ["--csv", "--json"], ["--csv", "--query", "q1"]):
         assert ragtrial(capsys, "show", *wrong).code == 2

@@ -55,7 +55,7 @@ def command(
     if csv or query is not None:  # else all warnings are shown
         terminal.warn([warning for warning in loaded.warnings if warning.code == "files-missing"])
     if csv:
-        return _write_csv(terminal, loaded, chosen, names or list(loaded.metrics), per_query=per_query)
+        return _write_csv(terminal, loaded, chosen, names, per_query=per_query)
     if query is not None:
         return _query(terminal, loaded, chosen, query, prompt=prompt)
     comparison = None if metrics or setting or tag else compared_settings(loaded)
@@ -114,11 +114,12 @@ def detail_blocks(
 
 
 def _write_csv(
-    terminal: Terminal, report: model.Report, chosen: Sequence[schema.SettingPart], names: Sequence[str],
-    *, per_query: bool,
+    terminal: Terminal, report: model.Report, chosen: Sequence[schema.SettingPart],
+    metrics: Sequence[str] | None, *, per_query: bool,
 ) -> Answer:  # fmt: skip
     settings = [part.name for part in chosen]
-    rows = [row for row in report.rows(list(names), per_query=per_query) if row["setting"] in settings]
+    names = metrics or [report.primary_metric, *report.metrics]  # `compare` decides by the first
+    rows = [row for row in report.rows(names, per_query=per_query) if row["setting"] in settings]
     columns = ["setting", *(["query"] if per_query else []), *names]
     with contextlib.redirect_stdout(terminal.out):
         writing.write_table("-", {column: [row[column] for row in rows] for column in columns})

@@ -26,7 +26,7 @@ from ragtrial.comparison.statistics.flips import takes_all
 from ragtrial.comparison.statistics.procedures import TwoPhaseInference, infer, infer_two_phase
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES, Inference, Procedure, Sample
 from ragtrial.dataset.resolution import drafted_share
-from ragtrial.errors import ComparisonError, counted
+from ragtrial.errors import ComparisonError, counted, listed
 from ragtrial.evaluation.clusters import LEAST_CLUSTERS, clusters_of
 from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import metric_called
@@ -174,6 +174,13 @@ def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Com
     warnings += cautions_of(decisive, options.baseline, are_joined=inputs.are_joined_by_document)
     warnings += comparing.unnamed_clusters(decisive)
     warnings += [] if drafts is None else [drafts]
+    shown = [part for part in parts if part.ci and part.ci[0] * part.ci[1] > 0 and not AMOUNT.search(part.metric)]
+    gains = {(part.setting, part.baseline): part.gain or 0.0 for part in shown if part.family == "primary"}
+    others = [part for part in shown if (part.gain or 0.0) * gains.get((part.setting, part.baseline), 0.0) < 0]
+    if others and not inputs.report.has_rankings:
+        named = listed((f"{part.metric} for {part.setting} against {part.baseline}" for part in others), 3)
+        message = f"other metrics show the opposite of {inputs.primary}: {named}. --metrics all shows every metric."
+        warnings.append(ReportWarning("metrics-disagree", message))
     return Comparison(
         conclusion=conclude(
             inputs,

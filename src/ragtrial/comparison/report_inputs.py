@@ -349,7 +349,9 @@ def common_metrics(
         message = f"left out, not in every report: {listed(left_out)}."
         warnings.append(ReportWarning("metrics-left-out", message))
     if primary is None and len(everywhere) > 1 and not first.report.has_rankings:
-        message = f"{decisive} decides, the first of {len(everywhere)} metrics; --metric NAME chooses another one."
+        why = "" if decisive == everywhere[0] else " that is not a time or a cost"
+        first_of = f"the first of {len(everywhere)} metrics{why}"
+        message = f"{decisive} decides, {first_of}; --metric NAME chooses another one."
         warnings.append(ReportWarning("first-metric-decides", message))
     return names, warnings
 

@@ -236,10 +236,10 @@ class Report(schema.Part):
     def to_frame(self, *, per_query: bool = False) -> DataFrame:
         """The scores as a pandas DataFrame: one row per setting, best first, or per setting and query.
 
-        Columns are ``setting`` (and ``query``), then the metrics. A value is missing where a metric is not defined.
-        Raises ReportError where pandas is not installed.
+        Columns are ``setting`` (and ``query``), then the metrics, the primary one first. A value is missing where a
+        metric is not defined. Raises ReportError where pandas is not installed.
         """
-        return data_frame(self.rows(list(self.metrics), per_query=per_query))
+        return data_frame(self.rows([self.primary_metric, *self.metrics], per_query=per_query))
 
     def rows(self, metrics: Sequence[str], *, per_query: bool = False) -> list[Row]:
         """The scores by ``setting`` (and ``query``) and metric: a row per setting, best first, or per query of each."""

@@ -40,13 +40,14 @@ def test_a_report_is_one_line_and_no_frame_without_pandas(report: Report, monkey
 def test_a_report_and_a_comparison_are_frames(report: Report) -> None:
     frame = report.to_frame()
     assert list(frame["setting"]) == [setting.name for setting in report.ranked_settings()]
-    assert list(frame.columns) == ["setting", *report.metrics]
+    assert list(frame.columns)[:2] == ["setting", report.primary_metric]
+    assert sorted(frame.columns) == sorted(["setting", *report.metrics])
     assert frame["ndcg@3"][0] == report.ranked_settings()[0].scores["ndcg@3"].mean
     queries = report.to_frame(per_query=True)
     assert list(zip(queries["setting"], queries["query"], strict=True)) == [
         (setting.name, query) for setting in report.ranked_settings() for query in ("q1", "q2")
     ]
-    assert list(queries.columns) == ["setting", "query", *report.metrics]
+    assert list(queries.columns) == ["setting", "query", *frame.columns[1:]]
     comparison = compare(report, baseline="bm25")
     frame = comparison.to_frame()
     assert len(frame) == len(comparison.comparisons)

@@ -365,6 +365,39 @@ def test_times_and_amounts_have_no_margin_unless_one_is_set(tmp_path: Path) -> N
     assert not re.search(r"\d{4}\.\d", text), "all numbers have one form"
 
 
+def test_the_order_of_rows_makes_no_cost_the_metric_that_decides() -> None:
+    def warned(metrics: dict[str, float], **options: Any) -> tuple[str, dict[str, str]]:
+        """The metric that decides, and the warnings, if hybrid differs from bm25 in ``metrics`` by these amounts."""
+        rows = [
+            {
+                "question": f"q{place}",
+                "system": system,
+                "metric": metric,
+                "score": value + change * (system == "hybrid"),
+            }
+            for place, value in enumerate(SCORES["bm25"])
+            for metric, change in metrics.items()
+            for system in ("bm25", "hybrid")
+        ]
+        compared = compare(rows, **options)
+        return compared.primary_metric, {warning.code: warning.message for warning in compared.warnings}
+
+    decisive, warnings = warned({"latency_ms": 20, "faithfulness": 0.1, "cost": 2})
+    assert decisive == "faithfulness"
+    assert "faithfulness decides, the first of 3 metrics that is not a time or a cost" in str(warnings)
+    assert "metrics-disagree" not in warnings, "a cost may be higher where the scores are"
+    decisive, warnings = warned({"faithfulness": 0.1, "latency_ms": 20, "relevance": -0.1, "my_loss": 1},
+                                lower_is_better=["my_loss"])  # fmt: skip
+    assert "faithfulness decides, the first of 4 metrics;" in warnings["first-metric-decides"]
+    pair = "hybrid against bm25" if "hybrid against bm25" in warnings["metrics-disagree"] else "bm25 against hybrid"
+    assert warnings["metrics-disagree"].startswith(
+        f"other metrics show the opposite of faithfulness: relevance for {pair}, my_loss for {pair}. "
+    )
+    assert warned({"latency_ms": 20, "cost": -1})[0] == "latency_ms", "there is nothing but costs"
+    assert warned({"tokens_f1": 0.1, "f1": 0.1}, higher_is_better=["tokens_f1"])[0] == "tokens_f1"
+    assert "metrics-disagree" not in warned({"faithfulness": 0.1, "relevance": 0, "recall": 0.1})[1]
+
+
 def comparison_blocks_text(rows: list[dict[str, Any]]) -> str:
     """All that `compare` prints on a table in memory."""
     inputs = input_of([rows], may_be_one=True)

@@ -89,6 +89,7 @@ def _report(
     metrics, noted = _metrics(tables, sums, given)
     noted = [*warnings, *chain.from_iterable(table.warnings for table in tables), *noted, *sums.warnings(metrics)]
     settings = [sums.setting(name, list(metrics), len(rows)) for name in sums.settings]
+    decisive = [name for name, part in metrics.items() if part.better == "higher" or not AMOUNT.search(name)]
     return Report(
         schema_version=SCHEMA_VERSION,
         experiment=tables[0].name if len(tables) == 1 else "scores",
@@ -99,7 +100,7 @@ def _report(
             documents=None, empty_documents=None, documents_fingerprint=None, queries=len(queries),
             labels_fingerprint=fingerprint([query.model_dump() for query in queries]),
         ),
-        primary_metric=next(iter(metrics)),
+        primary_metric=next(iter(decisive or metrics)),
         metrics=metrics,
         prompt=None,
         queries=queries,
