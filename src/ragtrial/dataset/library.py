@@ -33,10 +33,12 @@ class Library:
     Files: ``texts.bin`` (UTF-8, one after another), ``offsets.npy`` (int64, documents + 1), ``documents.json`` (ids,
     titles, empty, notes, digest: one value, since it is read seven times as fast as a line for each document),
     ``pages.npy`` (int64, the starts of pages, one document after another) and ``page_offsets.npy`` (int64, documents +
-    1). Raises ValueError for files that do not match.
+    1). ``corpus`` is where the documents were read from; no path is one of a document without it. Raises ValueError for
+    files that do not match.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, corpus: Path | None = None) -> None:
+        self._corpus = (corpus or folder).resolve()
         self._offsets: Counts = read_array(folder / "offsets.npy")
         self._pages: Counts = read_array(folder / "pages.npy")
         self._page_offsets: Counts = read_array(folder / "page_offsets.npy")
@@ -125,10 +127,25 @@ class Library:
         return next((self.positions[form] for form in forms if form in self.positions), None)
 
     def position_of_path(self, path: str) -> int | None:
-        """The position of the document with the id ``path``, or with the longest id in which the path ends; or None."""
-        parts = path.replace("\\", "/").split("/")
+        """The position of the document with the id ``path``, or with the longest id in which the path ends; or None.
+
+        A URL ends in an id only if the id begins with its host.
+        """
+        parts = path.split("://") if "://" in path else path.replace("\\", "/").split("/")
         tails = (path, *("/".join(parts[start:]) for start in range(1, len(parts))))
         return next((place for tail in tails if tail and (place := self.position(tail)) is not None), None)
+
+    def position_of_file(self, path: str) -> int | None:
+        """The position of the document with the id ``path``, or whose file in the corpus has this path; or None.
+
+        The path is absolute, relative to the current folder, or the end of the file's absolute path.
+        """
+        position = self.position(path)
+        if position is None and (position := self.position_of_path(path)) is not None:
+            file, parts = self._corpus / self.ids[position], Path(path).parts
+            if file.parts[-len(parts) :] != parts and file.resolve() != Path(path).resolve():
+                return None
+        return position
 
     @cached_property
     def id_order(self) -> Counts:

@@ -77,7 +77,7 @@ class DocumentStage(Stage[Library]):
             raise RunError(f"the documents in {self.corpus} changed while they were read; run the same command again.")
 
     def load(self, folder: Path) -> Library:
-        return Library(folder)
+        return Library(folder, self.corpus)
 
 
 def documents_fingerprint(corpus: Path, on_error: OnError, digest: Digest = file_digest) -> str:

@@ -36,6 +36,17 @@ def test_a_failed_setting_keeps_its_answers_and_goes_on(tmp_path: Path, capsys: 
     ]  # fmt: skip
 
 
+def test_paths_of_files_in_the_corpus_score_as_their_ids(tmp_path: Path) -> None:
+    made = experiment(tmp_path)
+    by_id = run_experiment(made.config()).setting("mine").scores
+    by_path = SEARCH.replace('path.relative_to(HERE / "documents").as_posix()', "str(path)")
+    (tmp_path / "my_search.py").write_text(by_path)
+    before = len(asked(tmp_path))
+    assert by_path != SEARCH
+    assert run_experiment(made.config()).setting("mine").scores == by_id
+    assert len(asked(tmp_path)) > before
+
+
 def test_a_skipped_query_is_in_no_mean_and_the_same_command_asks_for_it_alone(tmp_path: Path) -> None:
     made = experiment(tmp_path, on_error="skip")
     (tmp_path / "trouble").write_text("raise")

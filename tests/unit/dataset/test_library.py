@@ -100,10 +100,32 @@ def test_columns_of_chunks_are_fixed_and_of_one_length(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "document"),
     [("a.md", "a.md"), ("docs/a.md", "a.md"), ("/home/x/docs/a.md", "a.md"), ("C:\\docs\\sub\\a.md", "sub/a.md"),
-     ("./sub/a.md", "sub/a.md"), ("https://example.org/manuals/u\u0308ber.md", "\u00fcber.md"),
-     ("手引き/設定.md", "設定.md"), ("b/a.md.bak", None), ("xa.md", None), ("docs/", None), ("", None)],
+     ("./sub/a.md", "sub/a.md"), ("/manuals/u\u0308ber.md", "\u00fcber.md"),
+     ("手引き/設定.md", "設定.md"), ("b/a.md.bak", None), ("xa.md", None),
+     ("https://example.org/old/a.md", None), ("https://example.org/b.md", "example.org/b.md"),
+     ("docs/", None), ("", None)],
 )  # fmt: skip
 def test_a_path_names_the_document_with_the_longest_end(tmp_path: Path, path: str, document: str | None) -> None:
-    library = library_of(tmp_path, dict.fromkeys(("a.md", "sub/a.md", "\u00fcber.md", "設定.md"), "Text."))
+    ids = ("a.md", "sub/a.md", "\u00fcber.md", "設定.md", "example.org/b.md")
+    library = library_of(tmp_path, dict.fromkeys(ids, "Text."))
     place = library.position_of_path(path)
     assert (None if place is None else library.ids[place]) == document
+
+
+def test_a_path_names_a_file_of_the_corpus_and_no_other_file_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs, work = tmp_path / "app" / "docs", tmp_path / "work"
+    for folder in (docs / "sub", work, tmp_path / "old"):
+        folder.mkdir(parents=True)
+    for path in (docs / "a.md", docs / "sub" / "b.md", tmp_path / "old" / "a.md"):
+        path.write_text("Text.", encoding="utf-8")
+    (tmp_path / "link").symlink_to(docs)
+    monkeypatch.chdir(work)
+    Library.write(docs, tmp_path)
+    library = Library(tmp_path, Path("../app/docs"))
+    own = ["a.md", "./a.md", "docs/a.md", "app/docs/a.md", "../app/docs/a.md", str(docs / "a.md"), "../link/a.md"]
+    assert {library.position_of_file(path) for path in own} == {library.positions["a.md"]}
+    assert library.position_of_file("docs/sub/b.md") == library.positions["sub/b.md"]
+    others = ["../old/a.md", "old/a.md", "xx/a.md", "/srv/data/a.md", "https://x.org/docs/a.md", "b.md", ""]
+    assert {library.position_of_file(path) for path in others} == {None}

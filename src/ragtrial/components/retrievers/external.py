@@ -158,13 +158,13 @@ class RetrieverAnswer:
 
 
 def place(hits: Sequence[ReturnedHit], library: Library, asked: int | None) -> RetrieverAnswer:
-    """The hits of one question in ``library``, by ids or paths that end in one.
+    """The hits of one question in ``library``, by ids or by paths of files in the corpus.
 
     Raises RetrieverError for hits without a place in it.
     """
     placed, unlocated, faults = [], 0, []
     for number, hit in enumerate(hits, 1):
-        document = library.position_of_path(hit.document)
+        document = library.position_of_file(hit.document)
         if document is None:
             faults.append(_unknown(hit, library))
         elif not faults:
@@ -183,6 +183,8 @@ def _unknown(hit: ReturnedHit, library: Library) -> str:
     for key, value in hit.metadata.items():
         if isinstance(value, str) and value in library.positions:
             return f"{fault} Its {key!r} is one: {value!r}; set `document: {key}`."
+    if (position := library.position_of_path(hit.document)) is not None:
+        return f"{fault} It is a path outside the corpus. Did you mean {library.ids[position]!r}?"
     return fault + did_you_mean(hit.document, library.ids)
 
 
