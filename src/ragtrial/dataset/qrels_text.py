@@ -50,12 +50,19 @@ def roles_of(found: Sequence[str], kind: Kind, given: Columns | None, faults: Fa
             chosen[role] = matching[0]
         elif role != "score":
             wanted = "score or the rank" if role == "rank" else role
-            faults.add(f"has no column for the {wanted}; {has} Say which it is: {role}=NAME.")
+            choice = _choice(kind, "score" if role == "rank" else role, "NAME")
+            faults.add(f"has no column for the {wanted}; {has} Rename it, or say which it is: {choice}.")
         if len(matching) > 1:
             names = listed(map(repr, matching))
-            faults.add(f"the {role} may be any of the columns {names}; say which: {role}={matching[0]}.")
+            faults.add(f"the {role} may be any of the columns {names}; say which: {_choice(kind, role, matching[0])}.")
     faults.raise_any()
     return {role: chosen[role] for role in _ROLES[kind] if role in chosen}
+
+
+def _choice(kind: Kind, role: Role, name: str) -> str:
+    """The option of `ragtrial score` and the argument of ``score`` that choose the column ``name``."""
+    option, argument = ("--columns", "run_columns") if kind == "run" else ("--qrels-columns", "qrels_columns")
+    return f"{option} {role}={name} (in Python {argument}={{{role!r}: {name!r}}})"
 
 
 def _given(found: Sequence[str], kind: Kind, given: Columns, faults: Faults) -> dict[Role, str]:

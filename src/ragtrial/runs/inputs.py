@@ -138,7 +138,7 @@ def read_runs(
         from ragtrial.runs.formats.own_files import results_run
 
         return [replace(results_run(source, labels), name=name or source.name)]
-    faults, own = _faults(source, RunFileError), name or "run"
+    faults, own = _faults(source, RunFileError, name), name or "run"
     if isinstance(source, str | Path):
         form, own = _form_of(source, form, "run"), name or stem_of(source)
         if form == "mteb":
@@ -161,9 +161,9 @@ def read_runs(
     return [run_of(own, read_rows(source, form, "run", columns, faults), faults)]
 
 
-def _faults(source: object, error: type[InputError]) -> Faults:
-    is_file = isinstance(source, str | Path)
-    return Faults(name_of(source) if is_file else f"the given {type(source).__name__}", error)  # type: ignore[arg-type]
+def _faults(source: object, error: type[InputError], name: str | None = None) -> Faults:
+    given = f"the given {type(source).__name__}" + (f" {name!r}" if name else "")
+    return Faults(name_of(source) if isinstance(source, str | Path) else given, error)
 
 
 def _form_of(source: Source, form: Form | None, kind: Kind) -> Form:

@@ -20,7 +20,7 @@ from ragtrial.evaluation.bounds import Bounds, attainable, tie_range, ties_that_
 from ragtrial.evaluation.evaluators import Evaluation, NoRelevant
 from ragtrial.evaluation.grading import GradedRankings, graded_hits, retrieving
 from ragtrial.evaluation.metrics import Metric, parse_metrics
-from ragtrial.records import Brief, Mean, ReportWarning
+from ragtrial.records import Mean, ReportWarning
 from ragtrial.runs.formats.rows import distinct
 from ragtrial.runs.inputs import RunInput
 from ragtrial.runs.qrels import Duplicates, Order, Qrels, RunHits
@@ -214,7 +214,7 @@ class Protocol:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RunScores(Brief):
+class RunScores:
     """The scores of one run.
 
     ``evaluations`` has for each metric its value for every query of ``queries``. ``tie_ranges`` are there if they
@@ -228,6 +228,10 @@ class RunScores(Brief):
     warnings: tuple[ReportWarning, ...]
     seconds: Mapping[str, float] = field(default_factory=dict)
     tie_ranges: Mapping[str, Bounds | None] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        name, several = next(iter(self.evaluations)), counted(len(self.queries), "query", "queries")
+        return f"RunScores({self.name!r}, {several}, {name}: {_shown(self.scores[name])})"
 
     @property
     def scores(self) -> dict[str, Mean]:
@@ -263,6 +267,10 @@ class RunScores(Brief):
             query: dict(zip(columns, values, strict=True))
             for query, values in zip(self.queries, zip(*columns.values(), strict=True), strict=True)
         }
+
+
+def _shown(mean: Mean) -> str:
+    return "no value" if mean.mean is None else f"{mean.mean:.3f}"
 
 
 def score_joined(name: str, hits: RunHits, qrels: Qrels, protocol: Protocol, seconds: Mapping[str, float]) -> RunScores:
@@ -335,8 +343,7 @@ class Scoring:
 
     def __repr__(self) -> str:
         name, several = str(self.protocol.metrics[0]), counted(len(self.runs), "run")
-        means = [(run.name, run.scores[name].mean) for run in self.runs]
-        shown = listed((f"{run} {'no value' if mean is None else format(mean, '.3f')}" for run, mean in means), 5)
+        shown = listed((f"{run.name} {_shown(run.scores[name])}" for run in self.runs), 5)
         return f"Scoring({several}, {counted(len(self.runs[0].queries), 'query', 'queries')}, {name}: {shown})"
 
     def __getitem__(self, name: str) -> RunScores:

@@ -81,7 +81,8 @@ def test_every_fault_of_a_run_with_a_header_is_told_with_its_line(tmp_path: Path
     ]
     assert faults_of(RunFileError, tmp_path / "c.csv") == ["c.csv: has a header and no rows."]
     assert faults_of(RunFileError, tmp_path / "d.csv") == [
-        "d.csv: has no column for the document; it has: 'qid', 'text', 'score'. Say which it is: document=NAME."
+        "d.csv: has no column for the document; it has: 'qid', 'text', 'score'. Rename it, or say which it is: "
+        "--columns document=NAME (in Python run_columns={'document': 'NAME'})."
     ]
     assert faults_of(RunFileError, tmp_path / "e.csv")[0].startswith("e.csv: the document may be any of the columns")
     assert faults_of(RunFileError, tmp_path / "f.csv")[0].startswith("f.csv: has 3 columns, such as 'q,a,0.5', and no")

@@ -161,12 +161,16 @@ def test_usual_names_of_columns_are_known(role: str, name: str) -> None:
 
 COLUMN_FAULTS: list[tuple[dict[str, list[Any]], dict[str, str] | None, list[str]]] = [
     ({"qid": [1], "docid": [1], "pid": ["d"], "score": [1]}, None,
-     ["the document may be any of the columns 'docid', 'pid'; say which: document=docid."]),
+     ["the document may be any of the columns 'docid', 'pid'; say which: --columns document=docid "
+      "(in Python run_columns={'document': 'docid'})."]),
     ({"docno": ["d"], "text": ["x"]}, None,
-     ["has no column for the query; it has: 'docno', 'text'. Say which it is: query=NAME.",
-     "has no column for the score or the rank; it has: 'docno', 'text'. Say which it is: rank=NAME."]),
+     ["has no column for the query; it has: 'docno', 'text'. Rename it, or say which it is: --columns query=NAME "
+     "(in Python run_columns={'query': 'NAME'}).",
+     "has no column for the score or the rank; it has: 'docno', 'text'. Rename it, or say which it is: --columns "
+     "score=NAME (in Python run_columns={'score': 'NAME'})."]),
     ({"qid": [1], "docid": ["d"], "sim": [1], "score": [1]}, None,
-     ["the score may be any of the columns 'sim', 'score'; say which: score=sim."]),
+     ["the score may be any of the columns 'sim', 'score'; say which: --columns score=sim "
+      "(in Python run_columns={'score': 'sim'})."]),
     (
         {"qid": [1], "docid": ["d"], "score": [1]},
         {"documnt": "docid", "query": "quid"},

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragtrial import compare, score
-from ragtrial.errors import InputError, MetricError
+from ragtrial.errors import InputError, MetricError, RunFileError
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metrics
 from ragtrial.report.schema import JudgmentPart, QueryPart, SpanPart
 from ragtrial.scoring import score_runs as scoring
@@ -130,12 +130,15 @@ def test_several_runs_are_told_apart_named_or_numbered(tmp_path: Path) -> None:
     assert [one.name for one in scored.runs] == list(forms)
     assert {name: scored[name].scores["recall@10"].mean for name in forms} == dict.fromkeys(forms, 0.5)
     assert repr(scored).startswith("Scoring(5 runs, 1 query, recall@10: dict 0.500, ids 0.500, ")
+    assert repr(scored["ids"]) == "RunScores('ids', 1 query, recall@10: 0.500)"
     alone: list[Any] = [run, {"q": ["a"]}, {"q": {}}]
     assert [one.name for table in alone for one in score(qrels, table, "rr").runs] == ["run"] * 3
     qrels, run = {"q": {"a": 1}}, {"q": {"a": 1.0}}
     assert [one.name for one in score(qrels, [run, run], "rr").runs] == ["run", "run-2"]
     with pytest.raises(InputError, match="there are no runs to score: the list is empty"):
         score(qrels, [], "rr")
+    with pytest.raises(RunFileError, match=r"^the given NoneType 'old': cannot be read; "):
+        score(qrels, {"old": None, "new": run}, "rr")
     with pytest.raises(InputError, match=r"there is no rule 'trec_compatible'\. Did you mean 'trec_compat'\?"):
         score(qrels, run, "rr", trec_compatible=True)
 
