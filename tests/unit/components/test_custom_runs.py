@@ -118,7 +118,8 @@ def test_a_variable_in_a_list_or_a_sweep_is_kept_by_its_name(tmp_path: Path, mon
     """The names say nothing of secrets, so nothing else hides the values."""
     monkeypatch.setenv("TENANT", "hunter2hunter2")
     monkeypatch.setenv("REGION", "hunter3hunter3")
-    mine = {"kind": "custom", "function": "found:search", "options": {"tenants": ["${TENANT}", {"of": ["${TENANT}"]}]}}
+    options = {"tenants": ["${TENANT}", {"of": ["${TENANT}"]}]}
+    mine = {"kind": "custom", "function": "found:search", "options": options}
     swept = ["${REGION}", "south", {"deep": ["${REGION}"]}]
     made = write_experiment(
         tmp_path, retrievers={"mine": {**mine, "top_k": 3}}, sweep={"matrix": {"retrievers.mine.options.region": swept}}
@@ -132,7 +133,7 @@ def test_a_variable_in_a_list_or_a_sweep_is_kept_by_its_name(tmp_path: Path, mon
         "mine-region-south",
         "mine-region-empty",
     ]
-    assert report.settings[0].parameters["retriever"]["options"] == {**mine["options"], "region": "${REGION}"}
+    assert report.settings[0].parameters["retriever"]["options"] == {**options, "region": "${REGION}"}
     key = "retrievers.mine.options.region"
     assert [setting.parameters["values"][key] for setting in report.settings] == swept
     text = "".join(path.read_text("latin-1") for path in report.folder.rglob("*.json"))
