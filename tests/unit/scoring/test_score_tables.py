@@ -274,6 +274,28 @@ WRONG = {
         "id,engine,metric,score\n1,x,f1,1\n1,x,cost,1\n1,y,f1,1\n1,y,cost,1\n2,x,f1,0\n2,y,f1,1\n",
         ":2:.*'engine'",
     ),
+    "unnamed scores": ("question,system,metric,points,repeat\nq1,a,f1,1,1\nq1,b,f1,0,1\n",
+                       "^[^:]*wrong.csv: 'metric' names metrics, .*Rename 'points' to `score`"),
+    "unnamed scores among others": ("question,system,metric,points,tokens\nq1,a,f1,1,9\nq1,a,cost,1,9\n",
+                                    "Rename 'points' or 'tokens' to `score`"),
+    "unnamed metrics": (
+        "question,system,kind,score,repeat\n"
+        + "".join(f"q{place},{system},{kind},1,{repeat}\n"
+                  for place in (1, 2) for system in "ab" for kind in ("f1", "cost") for repeat in (1, 2)),
+        "^[^:]*:2: the row differs in 'kind' .*to `metric`, or to `repeat`",
+    ),
+    "unnamed questions": (
+        "frage,part,system,metric,score\nA b?,x,a,f1,1\nC d?,y,a,f1,0\nE f?,x,a,f1,0\nC d?,y,b,f1,1\nA b?,x,b,f1,1\n",
+        "^[^:]*wrong.csv: no column names the questions. Rename 'frage' to `question`",
+    ),
+    "repeats of unnamed questions": ("system,f1,seed\na,1,1\na,0,2\nb,1,1\n", "Add a column `question`"),
+    "an empty question": ("question,system,f1\nA b?,a,1\n,a,0\nA b?,b,1\n,b,0\n",
+                          "^[^:]*:3: the row has an empty .*question.\n[^:]*:5: .*question.$"),
+    "an empty system": ("question,system,f1\nA b?,a,1\nA b?,,0\n", "^[^:]*:3: the row has an empty .*system.$"),
+    "no question in common": ("id,system,f1\nq1,a,1\nq2,a,1\nQ-1,b,1\nq1,c,1\n",
+                              "'b' has no question in common with 'a', 'c'.*'Q-1' and 'q1'"),
+    "points and commas": ("id;system;f1\n1;a;1\n2;a;0,5\n1;b;0.5\n2;b;0,7\n",
+                          "'f1' has decimal commas .line 3. and points .line 4."),
     "too many cells": ("question,system,score\nq1,a,1,2\n", "more cells"),
 }  # fmt: skip
 
@@ -283,6 +305,22 @@ def test_a_wrong_table_is_one_error_with_all_faults(case: str, tmp_path: Path) -
     content, message = WRONG[case]
     with pytest.raises(InputError, match=message):
         compare(written(tmp_path, "wrong.csv", content))
+
+
+def test_columns_that_name_nothing_are_no_fault(tmp_path: Path) -> None:
+    """They are about a system, a metric or a repeat, or each system has the rows of its questions in one order."""
+    rows = [
+        {"system": system, "metric": metric, "score": place, "unit": f"of {metric}", "version": f"of {system}"}
+        for place in range(12) for system in "ab" for metric in ("f1", "recall")
+    ]  # fmt: skip
+    (report,) = table_reports([read_table(rows)], {})
+    assert len(report.queries) == 12
+    assert [warning.code for warning in report.warnings] == ["paired-by-order"]
+    judged = [{"question": f"q{place % 6}", "system": "a", "evaluator": "gpt", "f1": 1, "recall": 0}
+              for place in range(12)]  # fmt: skip
+    assert {score.metric for score in read_table(judged).scores} == {"f1", "recall"}
+    ids_of_some = [{"id": "" if place else "1", "question": f"Is it {place}?", "f1": 1} for place in range(3)]
+    assert read_table(ids_of_some, is_alone=False).keys == {"text", "row"}
 
 
 def test_names_that_sound_like_a_loss_are_asked_about() -> None:

@@ -132,7 +132,7 @@ def _content(path: Path) -> Content:
         return Content(str(path), read_zip(path), ReportError)
     content = read_content(path, ReportError, HEADER, keeps_case=True)
     if content.sign == ";":
-        _read_decimal_commas(content.rows)
+        _read_decimal_commas(content, content.rows)
     value = content.value
     if isinstance(value, Mapping) and len(value) > 1 and all(isinstance(column, Mapping) for column in value.values()):
         first, *others = value.values()
@@ -153,10 +153,19 @@ def _standard_input() -> Content:
             raise ReportError(*(replace(fault, file=name_of("-")) for fault in error.faults)) from error
 
 
-def _read_decimal_commas(rows: Sequence[Any]) -> None:
-    """Put points for commas in columns of numbers, as spreadsheets of many countries write them next to semicolons."""
+def _read_decimal_commas(content: Content, rows: Sequence[Any]) -> None:
+    """Put points for commas in columns of numbers, as spreadsheets of many countries write them next to semicolons.
+
+    Raises ReportError for a column that has both.
+    """
     for column in rows[0]:
-        if all(is_blank(row[column]) or _DECIMAL.fullmatch(row[column].strip()) for row in rows):
+        cells = [row[column] or "" for row in rows]
+        if all(is_blank(cell) or _DECIMAL.fullmatch(cell.strip().replace(".", ",")) for cell in cells):
+            places = list(zip(content.lines, cells, strict=True))
+            lines = {sign: line for line, cell in reversed(places) for sign in ",." if sign in cell}
+            if len(lines) > 1:
+                message = f"{column!r} has decimal commas (line {lines[',']}) and points (line {lines['.']}). Use one."
+                raise ReportError(Fault(content.file, message=message))
             for row in rows:
                 row[column] = row[column] and row[column].replace(",", ".")
 

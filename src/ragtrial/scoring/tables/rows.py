@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from ragtrial.cache.untrusted import from_csv
 from ragtrial.dataset.foreign_files import Content
-from ragtrial.errors import MetricError, did_you_mean, listed
+from ragtrial.errors import Fault, MetricError, did_you_mean, listed
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.options import FieldPath
 from ragtrial.records import ReportWarning
@@ -36,6 +37,10 @@ _TEXTS = {
     "ground_truth", "target", "prediction", "reason", "comment", "notes", "tags", "timestamp", "date", "time",
 }  # fmt: skip
 """Columns whose numbers are no scores."""
+
+
+_Rows = Sequence[tuple[FieldPath, Mapping[str, Any]]]
+"""Rows with their places."""
 
 
 def roles_of(columns: Iterable[str]) -> dict[str, str]:
@@ -75,9 +80,14 @@ def read_wide(source: Source) -> Iterator[Score]:
 
     A file is of one system if any of its columns is a known metric, or if other tables are compared with it.
     """
-    columns = _score_columns([row for row in source.content.rows if isinstance(row, Mapping)])
-    has_settings = "setting" in roles_of(source.content.keys)
-    are_settings = source.is_alone and not has_settings and not any(map(is_known, columns))
+    rows = [row for row in source.content.rows if isinstance(row, Mapping)]
+    columns, roles = _score_columns(rows), roles_of(dict.fromkeys(key for row in rows for key in row))
+    metrics = {_text(row.get(roles.get("metric", ""))) for row in rows} - {""}
+    if len(metrics) > 1 or (metrics and len(columns) == 1):
+        message = f"{roles['metric']!r} names metrics, and no column is known to have their scores."
+        message += f" Rename {' or '.join(map(repr, columns))} to `score`."
+        source.content.faults.append(Fault(source.content.file, message=message))
+    are_settings = source.is_alone and "setting" not in roles and not any(map(is_known, columns))
     if are_settings:
         message = f"the columns {listed(columns)} are read as settings with one metric, score."
         message = f"{source.content.file}: {message} If they are metrics, add a column `system`."
@@ -106,7 +116,7 @@ def is_known(metric: str) -> bool:
         return False
 
 
-def _rows(content: Content) -> list[tuple[FieldPath, Mapping[str, Any]]]:
+def _rows(content: Content) -> _Rows:
     """The rows with their places; a row that is no object is a fault."""
     rows: list[tuple[FieldPath, Mapping[str, Any]]] = []
     for number, row in enumerate(content.rows):
@@ -134,15 +144,13 @@ def _score_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return chosen
 
 
-def _without_values(
-    rows: Sequence[tuple[FieldPath, Mapping[str, Any]]], roles: Mapping[str, str], source: Source
-) -> Iterator[tuple[Mapping[str, Any], Score]]:
+def _without_values(rows: _Rows, roles: Mapping[str, str], source: Source) -> Iterator[tuple[Mapping[str, Any], Score]]:
     """Each row with a score that lacks metric and value. A column of questions that has single words has ids."""
     texts = [_text(row.get(roles["text"])) for _, row in rows] if "text" in roles else [""] * len(rows)
     are_ids = "id" not in roles and not any(len(text.split()) > 1 or not text.isascii() for text in texts)
-    if "setting" not in roles:
-        ids = texts if "id" not in roles else [_text(row.get(roles["id"])) for _, row in rows]
-        _note_unnamed_systems(rows, ids, roles, source.content)
+    ids = texts if "id" not in roles else [_text(row.get(roles["id"])) for _, row in rows]
+    _note_empty_cells(rows, roles, source.content)
+    _note_unnamed_columns(rows, ids, roles, source.content)
     seen: Counter[tuple[str, object]] = Counter()
     for (where, row), text in zip(rows, texts, strict=True):
         cells = {role: _text(row.get(column)) for role, column in roles.items() if role != "score"}
@@ -156,27 +164,53 @@ def _without_values(
         )  # fmt: skip
 
 
-def _note_unnamed_systems(
-    rows: Sequence[tuple[FieldPath, Mapping[str, Any]]], ids: Sequence[str], roles: Mapping[str, str], content: Content
-) -> None:
-    """Note a column that may name systems: its texts differ for most repeated questions, most are of several ones."""
-    metrics = [_text(row.get(roles["metric"])) if "metric" in roles else "" for _, row in rows]
-    scored = list(zip(ids, metrics, strict=True))
+def _note_empty_cells(rows: _Rows, roles: Mapping[str, str], content: Content) -> None:
+    """Note the rows without a question or a system in a table whose other rows have one."""
+    for name, likely in (("question", ("id", "text")), ("system", ("setting",))):
+        columns = [roles[role] for role in likely if role in roles]
+        empty = [[where for where, row in rows if not _text(row.get(column))] for column in columns]
+        fewest = min(empty, key=len, default=[])
+        for where in fewest if len(fewest) < len(rows) else ():
+            content.fault(where, f"has an empty cell for its {name}.")
+
+
+def _note_unnamed_columns(rows: _Rows, ids: Sequence[str], roles: Mapping[str, str], content: Content) -> None:
+    """Note a column without a usual name that may name questions, or the systems or metrics of repeated questions.
+
+    The texts of systems and metrics differ for most repeated questions, and most are of several ones.
+    """
+    series = [tuple(_text(row.get(roles.get(role, ""))) for role in ("setting", "metric")) for _, row in rows]
+    scored = list(zip(ids, series, strict=True))
     repeated = {pair for pair, count in Counter(scored).items() if count > 1 and pair[0]}
+    missing = [_ROLES[role].split(", ") for role in ("setting", "metric") if role not in roles]
+    has_questions = bool({"id", "text"} & roles.keys())
+    if has_questions and not (repeated and missing):
+        return
     used = {*roles.values(), *_score_columns([row for _, row in rows])}
-    for column in dict.fromkeys(str(key) for _, row in rows for key in row):
-        if not repeated or column in used or column.strip().lower() in {*_REPEATS, *_INDICES, *_TEXTS}:
-            continue
-        cells = [cell if isinstance(cell := row.get(column), str) else "" for _, row in rows]
-        texts = Counter(pair for pair, cell in dict.fromkeys(zip(scored, cells, strict=True)) if cell)
-        questions = Counter(cell for _, cell in {*zip(ids, cells, strict=True)} if cell)
-        split = [pair for pair, count in texts.items() if count > 1]
-        shared = sum(count for count in questions.values() if count > 1)
-        if 2 * len(split) > len(repeated) and 2 * shared > questions.total():
-            near = did_you_mean(column, _ROLES["setting"].split(", "))
-            message = f"differs in {column!r} from other rows of its question, and no column names systems.{near}"
-            message += f" Rename {column!r} to `system`, or to `repeat` if these are repeats."
+    others = {str(key): key.strip().lower() for _, row in rows for key in row if key not in used}
+    unknown = [name for name, word in others.items() if word not in {*_REPEATS, *_INDICES, *_TEXTS}]
+    texts = {name: [cell if isinstance(cell := row.get(name), str) else "" for _, row in rows] for name in unknown}
+    if not has_questions:
+        likely = [
+            (len({*cells}), name) for name, cells in texts.items() if _recur(cells, series) and _recur(series, cells)
+        ]
+        advice = f"Rename {max(likely)[1]!r} to `question`." if likely else "Add a column `question`."
+        if likely or _REPEATS.intersection(others.values()):
+            content.faults.append(Fault(content.file, message=f"no column names the questions. {advice}"))
+    for column, cells in texts.items() if repeated else ():
+        differing = Counter(pair for pair, cell in dict.fromkeys(zip(scored, cells, strict=True)) if cell)
+        split = [pair for pair, count in differing.items() if count > 1]
+        if 2 * len(split) > len(repeated) and _recur(cells, ids):
+            names = " or ".join(f"`{usual[0]}`" for usual in missing)
+            message = f"differs in {column!r} from other rows of its question.{did_you_mean(column, chain(*missing))}"
+            message += f" Rename {column!r} to {names}, or to `repeat` if these are repeats."
             content.fault(rows[scored.index(split[0])][0], message)
+
+
+def _recur(values: Sequence[object], keys: Sequence[object]) -> bool:
+    """True if there are several values, and most occur with more than one key."""
+    counts = Counter(value for value, key in {*zip(values, keys, strict=True)} if value and key)
+    return len(counts) > 1 and 2 * sum(count for count in counts.values() if count > 1) > counts.total()
 
 
 def _text(cell: object) -> str:

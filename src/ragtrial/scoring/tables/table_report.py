@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
@@ -84,8 +85,12 @@ def _report(
 ) -> Report:
     queries, sums = _queries(tables, key), _Sums(tables)
     rows = {query.id: row for row, query in enumerate(queries)}
+    questions: dict[str, dict[str, None]] = {}
     for score in chain.from_iterable(table.scores for table in tables):
-        sums.add(score, rows[_id(score, key)], len(rows))
+        name = _id(score, key)
+        questions.setdefault(score.setting, {})[name] = None
+        sums.add(score, rows[name], len(rows))
+    _check_shared(questions, sums.files)
     metrics, noted = _metrics(tables, sums, given)
     noted = [*warnings, *chain.from_iterable(table.warnings for table in tables), *noted, *sums.warnings(metrics)]
     settings = [sums.setting(name, list(metrics), len(rows)) for name in sums.settings]
@@ -109,6 +114,17 @@ def _report(
         warnings=[schema.WarningPart(**asdict(warning)) for warning in noted],
         environment=environment(),
     )  # fmt: skip
+
+
+def _check_shared(questions: Mapping[str, Mapping[str, None]], files: str) -> None:
+    """Raise ReportError if a setting has no question in common with any other, given the questions of each."""
+    counts = Counter(chain.from_iterable(questions.values()))
+    for setting, own in questions.items():
+        others = [name for name in questions if name != setting]
+        if others and all(counts[name] == 1 for name in own):
+            message = f"{setting!r} has no question in common with {listed(map(repr, others))}. Are questions spelled"
+            message += f" differently? The first ones are {next(iter(own))!r} and {next(iter(questions[others[0]]))!r}."
+            raise ReportError(Fault(files, message=message))
 
 
 class _Sums:
