@@ -5,6 +5,7 @@ the libraries anew takes longer than most commands. Tests of what does depend on
 """
 
 import gc
+import importlib
 import io
 import os
 import re
@@ -96,6 +97,7 @@ def _place(folder: Path, variables: dict[str, str]) -> Iterator[None]:
     environment, path, modules = dict(os.environ), list(sys.path), set(sys.modules)
     os.environ.update(variables)
     sys.path.insert(0, "")
+    importlib.invalidate_caches()  # another test may have had a folder of this name
     gc.freeze()  # what is there before is not looked through after each command
     try:
         with chdir(folder):

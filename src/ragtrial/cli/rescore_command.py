@@ -49,13 +49,14 @@ def command(
 def _comparison_with_another_run(scored: model.Report) -> list[str | Table]:
     """The command that compares the rescored run with the newest other run beside it, the earlier run first.
 
-    Empty if there is no other run, or if its labels differ.
+    Empty if there is no other run, or if its labels differ, or it lacks the metric.
     """
     for folder in reversed(find.list_runs(scored.folder.absolute().parent)):
         with suppress(ReportError):
             first, last = sorted([scored, model.load_report(folder)], key=lambda report: report.original_run)
             if first.original_run != last.original_run:
                 both = shlex.join([*report_inputs.references_to(first), *report_inputs.references_to(last)])
-                differ = report_inputs.why_incomparable(first, last, scored.primary_metric)
-                return [] if differ else [Line(f"Next: ragtrial compare {both}")]
+                metric, have_both = scored.primary_metric, scored.primary_metric in first.metrics.keys() & last.metrics
+                is_same = have_both and not report_inputs.why_incomparable(first, last, metric)
+                return [Line(f"Next: ragtrial compare {both}")] if is_same else []
     return []
