@@ -105,7 +105,7 @@ def test_every_command_on_a_page_exists_and_has_the_options_that_are_written() -
             command = command.get_command(click.Context(command), words.pop(0))
         assert command is not None, line
         if not isinstance(command, click.Group):
-            command.make_parser(click.Context(command)).parse_args(words)
+            command.make_parser(click.Context(command, **group.context_settings)).parse_args(words)
 
 
 NO_SECTIONS = {"ci.md", "data-sets.md", "history.md"}

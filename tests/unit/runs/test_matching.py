@@ -117,7 +117,7 @@ q1 Q0 d8 1_0 1e4 t
         "FILE:4: the score '1,5' must be a decimal number, inf or -inf.",
         "FILE:5: the score 'nan' is not a number, so it has no place in an order; give every hit a score.",
         f"FILE:6: has 7 columns; {columns}",
-        f"FILE:7: has 1 columns; {columns}",
+        f"FILE:7: has 1 column; {columns}",
         f"FILE:8: the rank '1.5' {rank}",
         "FILE:9: the score '0x10' must be a decimal number, inf or -inf.",
     ]
