@@ -64,7 +64,7 @@ def lowered_by(grouped: list[list[list[float]]]) -> list[float]:
     factors = []
     for one in grouped:
         clusters, queries = sum(map(bool, one)), sum(map(len, one))
-        few = max(0.0, (22 - clusters) / 12) * min(1.0, 2 * (queries - clusters) / queries)
+        few = max(0.0, (20 - clusters) / 10) * min(1.0, 2 * (queries - clusters) / queries)
         factors.append(1 + 0.5 * few * (1 - min(1.0, max(0.0, max(excess) / 0.7))))
     return factors
 
@@ -141,7 +141,7 @@ def test_the_bounds_are_those_of_plain_loops(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("skewness", "sizes", "factor"), [
-    ("none", [2] * 10, 1.5), ("none", [5] * 16, 1.25), ("none", [5] * 22, 1.0), ("none", [1] * 10, 1.0),
+    ("none", [2] * 10, 1.5), ("none", [5] * 15, 1.25), ("none", [5] * 20, 1.0), ("none", [1] * 10, 1.0),
     ("none", [2] * 2 + [1] * 8, 1 + 0.5 / 3), ("of clusters", [2] * 10, 1.0), ("of queries", [5] * 10, 1.0),
 ])  # fmt: skip
 def test_critical_values_of_few_clusters_are_lowered_unless_differences_are_skewed(

@@ -28,7 +28,7 @@ _FEW = 50
 _MOST_RAISED = 2.0
 """No comparison's critical value is raised by a larger factor because of another one."""
 
-_FEW_CLUSTERS = 22
+_FEW_CLUSTERS = 20
 """With fewer clusters of several queries the critical values of differences without skewness are lowered."""
 
 _MOST_LOWERED = 1.5
