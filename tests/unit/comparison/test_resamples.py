@@ -63,8 +63,10 @@ def lowered_by(grouped: list[list[list[float]]]) -> list[float]:
         excess.append(sum(squares) / len(squares))
     factors = []
     for one in grouped:
-        clusters, queries = sum(map(bool, one)), sum(map(len, one))
-        few = max(0.0, (20 - clusters) / 10) * min(1.0, 2 * (queries - clusters) / queries)
+        mean = sum(map(sum, one)) / sum(map(len, one))
+        within = sum((value - sum(cluster) / len(cluster)) ** 2 for cluster in one for value in cluster)
+        total = sum((value - mean) ** 2 for cluster in one for value in cluster)
+        few = max(0.0, (22 - sum(map(bool, one))) / 12) * min(1.0, 2 * within / total)
         factors.append(1 + 0.5 * few * (1 - min(1.0, max(0.0, max(excess) / 0.7))))
     return factors
 
@@ -140,19 +142,23 @@ def test_the_bounds_are_those_of_plain_loops(kind: str) -> None:
     np.testing.assert_allclose(found.p_corrected, expected.p_corrected)
 
 
-@pytest.mark.parametrize(("skewness", "sizes", "factor"), [
-    ("none", [2] * 10, 1.5), ("none", [5] * 15, 1.25), ("none", [5] * 20, 1.0), ("none", [1] * 10, 1.0),
-    ("none", [2] * 2 + [1] * 8, 1 + 0.5 / 3), ("of clusters", [2] * 10, 1.0), ("of queries", [5] * 10, 1.0),
+@pytest.mark.parametrize(("skewness", "sizes", "within", "factor"), [
+    ("none", [2] * 10, 1.0, 1.5), ("none", [2] * 10, 3.0, 1.5), ("none", [2] * 16, 1.0, 1.25), ("none", [2] * 22, 1.0, 1.0),
+    ("none", [2] * 10, 0.0, 1.0), ("none", [2] * 10, 3**-0.5, 1.25), ("none", [2] * 2 + [1] * 8, 1.0, 1.25),
+    ("none", [1] * 10, 1.0, 1.0), ("of clusters", [2] * 10, 1.0, 1.0), ("of queries", [6] * 10, 1.0, 1.0),
 ])  # fmt: skip
-def test_critical_values_of_few_clusters_are_lowered_unless_differences_are_skewed(
-    skewness: str, sizes: list[int], factor: float
+def test_critical_values_of_few_clusters_are_lowered_unless_differences_are_skewed_or_repeated(
+    skewness: str, sizes: list[int], within: float, factor: float
 ) -> None:
+    """Clusters differ by 1 and -1, the queries of one by ``within`` and its negative: 1 is half of the variance."""
     clusters = np.repeat(np.arange(len(sizes)), sizes)
     differences = np.where(clusters % 2, 1.0, -1.0)
+    places = np.arange(len(clusters)) - np.searchsorted(clusters, clusters)
+    differences += within * np.where(places % 2, -1.0, 1.0) * (np.array(sizes)[clusters] > 1)
     if skewness == "of clusters":
         differences[clusters == 3] = 9.0
     if skewness == "of queries":  # which cancel out in each cluster
-        differences += np.tile([4.0, -1.0, -1.0, -1.0, -1.0], 10)
+        differences += np.tile([5.0, -1.0, -1.0, -1.0, -1.0, -1.0], 10)
     two = Family(np.stack([differences, -differences]), None, clusters)
     assert resamples._lowered_by(Sample(two)) == pytest.approx([factor, factor])
 

@@ -28,7 +28,7 @@ _FEW = 50
 _MOST_RAISED = 2.0
 """No comparison's critical value is raised by a larger factor because of another one."""
 
-_FEW_CLUSTERS = 20
+_FEW_CLUSTERS = 22
 """With fewer clusters of several queries the critical values of differences without skewness are lowered."""
 
 _MOST_LOWERED = 1.5
@@ -204,9 +204,9 @@ def _lowered_by(sample: Sample) -> Scores:
 
     Resamples are needed for skewness, of which a few clusters say little; their questions say more. So both count: the
     mean squared skewness of the family's clusters, or of its questions if that is larger, less that of normal samples.
-    The factor falls to 1 as skewness grows, as the number of clusters nears _FEW_CLUSTERS, and as the number of queries
-    falls from twice that of clusters to that of clusters. Source of the squared skewness of normal samples: Fisher
-    1930, Proceedings of the London Mathematical Society 30.
+    The factor falls to 1 as skewness grows, as the number of clusters nears _FEW_CLUSTERS, and as the share of the
+    variance within clusters falls from half to 0: repeats of a question say no more than it. Source of the squared
+    skewness of normal samples: Fisher 1930, Proceedings of the London Mathematical Society 30.
     """
     clusters = sample.n
     rows = sample.tested & (sample.scaled_deviation > 0)
@@ -218,7 +218,8 @@ def _lowered_by(sample: Sample) -> Scores:
         n = each.n[rows].astype(np.float64)
         skewness.append(float(np.mean(np.square(each.skewness[rows]) - 6 * (n - 2) / ((n + 1) * (n + 3)))))
     few = np.clip((_FEW_CLUSTERS - clusters) / (_FEW_CLUSTERS - LEAST_DIFFERENCES), 0, 1)
-    few *= np.clip(2 * (1 - clusters / np.maximum(queries.n, 1)), 0, 1)
+    between, total = (each.scaled_between * np.square(each.scale) for each in (sample, queries))
+    few *= np.clip(2 - 2 * between / np.where(total > 0, total, 1.0), 0, 1)
     return np.asarray(1 + (_MOST_LOWERED - 1) * few * (1 - np.clip(max(skewness) / _SKEWED, 0, 1)))
 
 

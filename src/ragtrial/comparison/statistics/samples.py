@@ -203,19 +203,21 @@ def _moments(sums: Scores, sizes: Scores) -> tuple[npt.NDArray[Any], ...]:
         mean = values.sum(axis=1) / totals
         about = values - mean[:, None] * sizes
         squares = np.square(about)
+        between = (squares / np.maximum(sizes, 1)).sum(axis=1)
         spread = squares.sum(axis=1)
         deviation = np.sqrt(spread / (n - 1)) * (n / totals)
         squares *= about
         skewness = squares.sum(axis=1) * np.sqrt(n) / spread**1.5
     differing = np.count_nonzero(values, axis=1).astype(np.int64)
-    return n, differing, scale, mean, deviation, skewness
+    return n, differing, scale, mean, deviation, skewness, between
 
 
 class Sample:
     """The moments of the differences of a family, before any inference; arrays of shape (comparisons,).
 
     Values are the differences divided by ``scale``, a power of two for each comparison, so that no square is too large
-    or too small for a float. ``tested`` marks the comparisons with enough nonzero differences.
+    or too small for a float. ``tested`` marks the comparisons with enough nonzero differences. ``scaled_between`` is the
+    sum of squares between clusters: the squared residual of each over its number of queries.
     """
 
     def __init__(self, family: Family) -> None:
@@ -228,6 +230,7 @@ class Sample:
         self.scaled_mean: Scores = columns[3]
         self.scaled_deviation: Scores = columns[4]
         self.skewness: Scores = columns[5]
+        self.scaled_between: Scores = columns[6]
         self.scaled_deviation[self.scaled_deviation <= _ROUNDING] = 0.0
         self.skewness[self.scaled_deviation == 0] = 0.0
         self.tested = self.differing >= LEAST_DIFFERENCES
