@@ -1,10 +1,11 @@
-"""What the storage knows of its files: seals, remembered hashes, uses, who is at work, and arrays in files."""
+"""What the storage knows of its files and work: seals, hashes, uses, who is at work, rates; and the cache of a user."""
 
+import json
 import os
 import sqlite3
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,15 @@ from hypothesis.extra import numpy as arrays
 from corpora import write_files
 from killed_databases import kill_in_transaction
 from limits import full_disk
+from ragtrial.cache import vectors
 from ragtrial.cache.arrays import map_file, read_array, write_array, write_rows
-from ragtrial.cache.bookkeeping import FileDigests, Presence
+from ragtrial.cache.bookkeeping import FileDigests, Presence, Rates
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.cache.seals import SEAL, DamagedError, check_bytes, check_sizes, seal
+from ragtrial.cache.upkeep import Upkeep
+from ragtrial.cache.vectors import VectorCache, is_on_network, text_keys
+from ragtrial.cache.workspace import default_workspace
+from small_experiment import CONFIG, ragtrial, small_experiment
 
 # --- seals
 
@@ -314,3 +320,105 @@ def test_an_array_that_was_cut_is_a_value_error(tmp_path: Path, length: int, fau
     (tmp_path / "a.npy").write_bytes(content[:-1])
     with pytest.raises(ValueError, match=fault):
         read_array(tmp_path / "a.npy")
+
+
+def note_many(path: Path, work: str) -> None:
+    for _ in range(20):
+        Rates(path).note(work, 10, 5)
+
+
+def test_what_was_noted_last_counts_in_this_run_and_the_next(tmp_path: Path) -> None:
+    rates = Rates(tmp_path / "rates.json")
+    assert (rates.seconds("w", 4), rates.seconds("w", 0)) == (None, 0.0)
+    rates.note("w", 10, 5)
+    assert rates.seconds("w", 4) == 2.0
+    rates.note("w", 5, 5)
+    assert rates.seconds("w", 4) == 4.0
+    rates.note("w", 0, 1)
+    assert Rates(tmp_path / "rates.json").seconds("w", 4) == 4.0
+
+
+def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "rates.json"
+    with ProcessPoolExecutor(2) as processes:
+        list(processes.map(note_many, [path, path], ["a", "b"]))
+    assert json.loads(path.read_text())["kept"] == {"a": 0.5, "b": 0.5}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "3", '{"w": "a"}', '{"w": [1, 1]}', "\udcff"])
+def test_a_damaged_file_holds_no_rates_and_is_written_anew(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "rates.json"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    rates = Rates(path)
+    assert rates.seconds("w", 2) is None
+    rates.note("w", 2, 4)
+    assert Rates(path).seconds("w", 1) == 2.0
+
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw 0 0
+server:/home /home nfs4 rw 0 0
+/dev/sdb1 /home/local xfs rw 0 0
+me@host: /mnt/my\\040files fuse.sshfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/home/me/.cache/ragtrial/vectors/a.sqlite", True),
+        ("/home/local/cache", False),
+        ("/var/cache", False),
+        ("/homes/me", False),
+        ("/mnt/my files/cache", True),
+    ],
+)
+def test_a_path_is_on_the_file_system_of_its_nearest_mount(
+    path: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "MOUNTS", tmp_path / "mounts")
+    assert not is_on_network(Path(path))  # no list of mounts, as on macOS
+    (tmp_path / "mounts").write_text("proc /proc proc rw 0 0\n")
+    assert not is_on_network(Path(path))  # nothing above the path, as in a chroot
+    (tmp_path / "mounts").write_text(MOUNTS)
+    assert is_on_network(Path(path)) is expected
+
+
+@pytest.mark.parametrize(("kind", "journal"), [("nfs4", "delete"), ("ext4", "wal")])
+def test_vectors_on_a_network_need_no_shared_memory(
+    kind: str, journal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mounts").write_text(f"x {tmp_path} {kind} rw 0 0\n")
+    monkeypatch.setattr(vectors, "MOUNTS", tmp_path / "mounts")
+    file = tmp_path / "vectors" / "model.sqlite"
+    with VectorCache(file) as cache:
+        cache.write(text_keys(["a", "b"]), np.eye(2, dtype=np.float32))
+        assert file.with_name("model.sqlite-shm").exists() == (journal == "wal")
+    with closing(sqlite3.connect(file)) as database:
+        assert database.execute("PRAGMA journal_mode").fetchone() == (journal,)
+        assert database.execute("SELECT count(*) FROM vectors").fetchone() == (2,)
+    for later in (kind, kind, "ext4", kind):  # a folder may be mounted otherwise later
+        (tmp_path / "mounts").write_text(f"x {tmp_path} {later} rw 0 0\n")
+        monkeypatch.setattr(vectors, "_checked", set())  # as in another process
+        with VectorCache(file) as cache:
+            assert len(cache) == 2
+
+
+def test_the_environment_names_the_cache(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_workspace(tmp_path) == own_cache
+    (tmp_path / ".ragtrial").mkdir()
+    assert default_workspace(tmp_path) == tmp_path / ".ragtrial"
+    monkeypatch.setenv("RAGTRIAL_WORKSPACE", str(tmp_path / "named"))
+    assert default_workspace(tmp_path) == tmp_path / "named"
+    monkeypatch.setenv("RAGTRIAL_WORKSPACE", "~/named")
+    assert default_workspace(tmp_path) == Path(os.environ["HOME"], "named")
+
+
+def test_documents_are_embedded_once(tmp_path: Path, own_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("first", "second"):
+        config = small_experiment(tmp_path / name, config=CONFIG.replace("small", name))
+        assert ragtrial(capsys, "run", config, "-q").code == 0
+    (embeddings,) = own_cache.glob("embeddings/*")
+    (entry,) = (one for one in Upkeep(own_cache).entries() if one.path == embeddings)
+    assert entry.experiments == ("first", "second")
+    assert not list(tmp_path.rglob(".ragtrial"))

@@ -1,13 +1,15 @@
-"""Sentences cover a text, end where a reader would end them, and cost time in proportion to its length."""
+"""Sentences cover a text and end where a reader would end them, in linear time; separators are what was meant."""
 
 import re
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
+from pydantic import ValidationError
 
 from ragtrial.components.chunkers import sentences as sentence_rules
 from ragtrial.components.chunkers.base import CHUNKERS, Ruler
+from ragtrial.components.chunkers.plain import RecursiveChunker
 from ragtrial.components.chunkers.sentences import sentences
 from text_strategies import document_texts
 
@@ -130,3 +132,22 @@ def test_the_marks_are_those_with_unicodes_property() -> None:
     marks = set(re.findall(f"[{sentence_rules.WIDE}{sentence_rules.WIDE_BEYOND}]", every))
     assert terminal - marks <= set(sentence_rules.SPACED)
     assert marks <= terminal
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("\\n", r'"\n"'), ("\\t", r'"\t"'), ("\\r\\n", r'"\r\n"'), ("\\n## ", r'"\n## "'), ("。\\n", r'"。\n"'),
+        ("\\n\\nArticle ", r'"\n\nArticle "'), (" \\n ", r'" \n "'),
+    ],
+)  # fmt: skip
+def test_a_line_end_in_single_quotes_of_yaml_is_an_error_that_says_how_to_write_it(written: str, meant: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        RecursiveChunker(separators=(written, " ", ""))
+    assert f"'{written}' has a backslash and a letter, as single quotes of YAML leave them" in str(caught.value)
+    assert f"write it in double quotes: {meant}." in str(caught.value)
+
+
+@pytest.mark.parametrize("separator", ["\\section", "\\newpage", "\\textbf", "\\\\", "\\\\n", "\n\n", "\\d"])
+def test_a_separator_that_is_meant_with_its_backslash_is_taken(separator: str) -> None:
+    assert RecursiveChunker(separators=(separator, "")).separators == (separator, "")

@@ -1,6 +1,8 @@
-"""Rankings joined with judgments: which hit has which grade, and what a query's labels would allow."""
+"""Rankings joined with judgments: which hit has which grade, and what a query's labels allow at most."""
 
 import re
+from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -8,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError
-from ragtrial.evaluation.grading import grade
+from ragtrial.evaluation.bounds import attainable
+from ragtrial.evaluation.grading import Scores, grade
+from ragtrial.evaluation.metrics import Metric
 from ragtrial.rankings import from_rows
 from ragtrial.records import Judgment, Query
-from scenarios import Scenario, hit_grades, hit_places, judged_grades, relevant_hits
-from strategies import scenarios
+from scenarios import OF_DOCUMENTS, Scenario, hit_grades, hit_places, judged_grades, relevant_hits, scores
+from strategies import labels, metric_called, rankings, scenarios
 
 
 def query(name: str, *judgments: tuple[str, int], ordered: bool = False) -> Query:
@@ -50,13 +54,13 @@ def test_zero_and_negative_grades_are_judged_and_not_relevant(grades: list[int],
 @given(scenarios(), st.integers(1, 12))
 def test_the_join_is_a_look_up_of_each_name(case: Scenario, depth: int) -> None:
     graded = case.graded(depth)
-    for index, (ranking, labels) in enumerate(zip(case.rankings, case.labels, strict=True)):
+    for index, (ranking, grades) in enumerate(zip(case.rankings, case.labels, strict=True)):
         kept = ranking[:depth]
-        relevant = [name for name, value in labels.items() if value >= 1]
-        assert hit_grades(graded)[index] == [labels.get(name) for name in kept]
+        relevant = [name for name, value in grades.items() if value >= 1]
+        assert hit_grades(graded)[index] == [grades.get(name) for name in kept]
         assert hit_places(graded)[index] == [relevant.index(name) if name in relevant else None for name in kept]
         assert graded.lengths[index] == len(kept)
-        assert judged_grades(graded)[index] == sorted(labels.values(), reverse=True)
+        assert judged_grades(graded)[index] == sorted(grades.values(), reverse=True)
     assert (np.diff(graded.ranks)[np.diff(graded.rows) == 0] > 0).all()
 
 
@@ -67,3 +71,51 @@ def test_a_cutoff_below_one_is_refused(k: int) -> None:
         graded.within(k)
     with pytest.raises(CutoffError, match=rf"^k is {k}; it must be at least 1\.$"):
         graded.retrieved(k)
+
+
+LOWER_IS_BETTER = {"forbidden", "unjudged", "rbp_residual"}
+
+
+def of(metric: Metric, case: Scenario, threshold: int = 1, *, skips_negatives: bool = False) -> Scores:
+    return attainable(metric, case.graded().judgments, threshold, skips_negatives=skips_negatives)
+
+
+@st.composite
+def promising(draw: st.DrawFn) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Labels, and a ranking that is anything or puts judged documents first, the best at the top."""
+    known = draw(labels())
+    ranking = draw(rankings())
+    judged = sorted((name for name in known if draw(st.booleans())), key=lambda name: -known[name])
+    return draw(
+        st.sampled_from((ranking, tuple(judged), (*judged, *(doc for doc in ranking if doc not in judged))))
+    ), known
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_DOCUMENTS)
+@given(data=st.data(), drawn=promising(), threshold=st.integers(1, 3), skips_negatives=st.booleans())
+def test_no_ranking_beats_what_is_attainable(
+    name: str, data: st.DataObject, drawn: tuple[tuple[str, ...], dict[str, int]], threshold: int, skips_negatives: bool
+) -> None:
+    metric = data.draw(metric_called(name))
+    case = Scenario((drawn[0],), (drawn[1],), (True,))
+    most = of(metric, case, threshold, skips_negatives=skips_negatives)
+    (score,) = scores(metric, replace(case.graded(threshold=threshold), skips_negatives=skips_negatives))
+    if name in LOWER_IS_BETTER:
+        assert score >= most[0] - 1e-12
+    else:
+        assert score <= most[0] + 1e-12
+
+
+@pytest.mark.parametrize("name", OF_DOCUMENTS)
+@given(data=st.data(), known=labels(), threshold=st.integers(1, 3), skips_negatives=st.booleans())
+def test_the_best_of_all_rankings_of_judged_documents_reaches_it(
+    name: str, data: st.DataObject, known: dict[str, int], threshold: int, skips_negatives: bool
+) -> None:
+    metric = data.draw(metric_called(name))
+    known = dict(list(known.items())[:4])
+    tried = [order for size in range(len(known) + 1) for order in permutations(known, size)]
+    case = Scenario(tuple(tried), (known,) * len(tried), (True,) * len(tried))
+    reached = scores(metric, replace(case.graded(threshold=threshold), skips_negatives=skips_negatives))
+    most = of(metric, case, threshold, skips_negatives=skips_negatives)
+    assert (reached.min() if name in LOWER_IS_BETTER else reached.max()) == pytest.approx(most[0], abs=1e-12)

@@ -1,15 +1,16 @@
-"""What is known of parts that are no settings of their own is reported with what is made of them."""
+"""What is known of parts that are no settings of their own, findings and versions, is in the report."""
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from corpora import write_files
 from experiments import DOCUMENTS, write_experiment
-from ragtrial import run_experiment
 from ragtrial.config.load import load_config
 from ragtrial.errors import ConfigError
+from ragtrial.experiment import run_experiment
 
 DENSE = {"kind": "dense", "chunker": {"kind": "document"}, "top_k": 3}
 MADE = {"kind": "run_file", "path": "made.trec", "top_k": 1}
@@ -67,3 +68,20 @@ def test_more_hits_than_memory_holds_are_refused_when_the_config_is_read(tmp_pat
         load_config(file)
     (fault,) = raised.value.faults
     assert fault.message == "retrievers.dense.top_k is 1000000000; it must be at most 100000 (default 10)."
+
+
+def test_a_report_names_the_packages_of_its_parts_and_no_others(tmp_path: Path) -> None:
+    retrievers = {
+        "near": {"kind": "dense", "top_k": 3, "store": {"kind": "faiss"}},
+        "words": {"kind": "bm25", "top_k": 3},
+        "both": {"kind": "fusion", "inputs": ["near", "words"], "top_k": 3},
+    }
+    report = run_experiment(write_experiment(tmp_path, retrievers=retrievers).config())
+    wanted = ("bm25s", "faiss-cpu", "numpy", "pystemmer", "ragtrial")
+    assert report.environment["packages"] == {name: version(name) for name in wanted}
+    retrievers = {
+        "near": {"kind": "dense", "top_k": 3, "store": {"kind": "chroma"}, "score": False},
+        "again": {"kind": "mmr", "inputs": "near", "top_k": 3},
+    }
+    report = run_experiment(write_experiment(tmp_path, retrievers=retrievers).config())
+    assert "chromadb" in report.environment["packages"]

@@ -1,24 +1,38 @@
-"""The report of an experiment: all of it, unrounded, whole, and without secrets."""
+"""The report of an experiment: all of it, unrounded, whole, and without secrets; its counts, costs, rows and frames."""
 
 import gzip
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from contests import changed_queries, report_of
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from golden_report import GOLDEN, PROMPT, fixed_report
 from ragtrial.dataset.documents import read_documents
 from ragtrial.errors import ReportError, RunError
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import Report, load_report, report_schema, write_report
-from ragtrial.report.rows import read_rows
+from ragtrial.report.find import find_report
+from ragtrial.report.model import Report, load_report, report_schema, write_folder, write_report
+from ragtrial.report.rows import ROWS_IN_MEMBER, _member, read_numbered, read_rows, write_rows
+from ragtrial.report.schema import (
+    COSTS,
+    ContextPart,
+    CostsPart,
+    LatencyPart,
+    QueryColumns,
+    ScoredPart,
+    SettingPart,
+    scored_part,
+)
 
 RECIPES = {
     **DOCUMENTS,
@@ -239,3 +253,180 @@ def test_a_secret_of_the_environment_is_nowhere_in_the_report(tmp_path: Path, mo
 def test_a_name_that_leads_out_of_the_folder_is_not_read(report: Report, name: str) -> None:
     with pytest.raises(ReportError, match=r"outside of its folder; it is not read\.$"):
         report.ranking_file(name)
+
+
+def test_latest_is_read_from_its_file_wherever_that_is(tmp_path: Path) -> None:
+    """The file decides, also where the folder is not below the results, and where a newer run is beside it."""
+    for run in ("20260101T000000Z-aaaaaa", "20260102T000000Z-bbbbbb"):
+        (tmp_path / "moved" / run).mkdir(parents=True)
+        (tmp_path / "moved" / run / "report.json").write_text("{}")
+    (tmp_path / "moved" / "latest").write_text("20260101T000000Z-aaaaaa\n")
+    found = find_report(str(tmp_path / "moved" / "latest"), tmp_path / "results")
+    assert found == tmp_path / "moved" / "20260101T000000Z-aaaaaa"
+
+
+ROWS = [
+    {"number": number, "text": f"row {number}\u2028\r\n" * (number % 7)} for number in range(3 * ROWS_IN_MEMBER + 5)
+]
+VALUES = st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3), max_leaves=5)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("rows") / "rows.jsonl.gz"
+    write_rows(made, iter(ROWS))
+    return made
+
+
+@settings(max_examples=50, deadline=None)
+@given(numbers=st.sets(st.integers(0, len(ROWS) - 1)).map(sorted))
+def test_rows_are_read_by_number(numbers: list[int], path: Path) -> None:
+    assert list(read_numbered(path, numbers)) == [ROWS[number] for number in numbers]
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=st.lists(st.dictionaries(st.text(), VALUES, max_size=3), max_size=5))
+def test_rows_of_any_json_come_back(rows: list[dict[str, object]], tmp_path_factory: pytest.TempPathFactory) -> None:
+    made = tmp_path_factory.mktemp("any") / "rows.jsonl.gz"
+    write_rows(made, rows)
+    assert list(read_rows(made)) == list(read_numbered(made, range(len(rows)))) == rows
+
+
+def test_only_wanted_rows_are_read_and_one_that_is_not_there_is_damage(path: Path, tmp_path: Path) -> None:
+    """Damage in the first member is met by whoever reads it, and by nobody else."""
+    damaged = bytearray(path.read_bytes())
+    damaged[40] ^= 0xFF
+    (tmp_path / "damaged.jsonl.gz").write_bytes(damaged)
+    last = len(ROWS) - 1
+    assert list(read_numbered(tmp_path / "damaged.jsonl.gz", [last])) == [ROWS[last]]
+    with pytest.raises(ReportError, match=r"damaged\.jsonl\.gz: cannot be read"):
+        list(read_numbered(tmp_path / "damaged.jsonl.gz", [0]))
+    with pytest.raises(ReportError, match=r"damaged\.jsonl\.gz: cannot be read"):
+        list(read_rows(tmp_path / "damaged.jsonl.gz"))
+    with pytest.raises(ReportError, match="cannot be read"):
+        list(read_numbered(path, [len(ROWS)]))
+    with pytest.raises(ReportError, match="cannot be read"):
+        list(read_numbered(path, [10 * len(ROWS)]))
+
+
+@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b"{}\n", mtime=0)])
+def test_a_file_that_was_not_written_by_ragtrial_is_refused_by_name(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(content)
+    with pytest.raises(ReportError, match=r"rows\.jsonl\.gz: cannot be read"):
+        list(read_numbered(path, [0]))
+
+
+BEYOND: dict[str, tuple[Callable[[], bytes], int | None, str]] = {
+    "more than is stated": (lambda: _member(b'{"a":1}\n' * 3), 10, "holds more than 10 bytes"),
+    "a second part": (lambda: _member(b" " * 2**19 + b"\n") * 2, 2**19, "holds more than"),
+    "one long line": (lambda: _member(b" " * (2**26 + 2**21)), 2**40, "a line of more than 67,108,864 bytes"),
+    "a row nested deeply": (lambda: _member(b'{"a":' + b"[" * 100_000 + b"\n"), None, "recursion limit exceeded"),
+    "an infinite number": (lambda: _member(b'{"scores":[[1e999]]}\n'), None, "1e999, which is not finite"),
+    "an endless integer": (lambda: _member(b'{"a":' + b"9" * 5000 + b"}\n"), None, "number out of range"),
+    "no number": (lambda: _member(b'{"a":NaN}\n'), None, "cannot be read"),
+    "data that is cut": (lambda: _member(b'{"a":1}\n' * 9)[:-9], None, "ends in the middle of its gzip data"),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_rows_beyond_their_budget_are_an_error_that_says_why(name: str, tmp_path: Path) -> None:
+    make, size, reason = BEYOND[name]
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(make())
+    with pytest.raises(ReportError, match=reason):
+        list(read_rows(path, size))
+    with pytest.raises(ReportError, match=reason):
+        list(read_numbered(path, [0], size))
+
+
+def test_what_was_written_is_within_what_was_stated(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    size = write_rows(path, ROWS)
+    assert size == len(gzip.decompress(path.read_bytes()))
+    assert list(read_rows(path, size)) == ROWS == list(read_numbered(path, range(len(ROWS)), size))
+    with pytest.raises(ReportError, match="holds more than"):
+        list(read_rows(path, size - 1))
+
+
+@pytest.mark.parametrize(
+    ("counts", "sentence"),
+    [
+        ((62, 62, 0, 0, 0), "62 questions"),
+        ((1, 1, 0, 0, 0), "1 question"),
+        ((59, 62, 3, 0, 0), "62 questions (59 scored; 3 have no answer in the documents)"),
+        ((61, 62, 1, 0, 0), "62 questions (61 scored; 1 has no answer in the documents)"),
+        ((60, 62, 0, 2, 0), "62 questions (60 scored; 2 have no label that counts)"),
+        ((61, 62, 0, 1, 0), "62 questions (61 scored; 1 has no label that counts)"),
+        ((60, 62, 0, 0, 2), "62 questions (60 scored; 2 could not be searched)"),
+        (
+            (1_000, 1_006, 3, 2, 1),
+            "1,006 questions (1,000 scored; 3 have no answer in the documents; 2 have no label that counts; "
+            "1 could not be searched)",
+        ),
+        ((0, 2, 0, 2, 0), "2 questions (0 scored; 2 have no label that counts)"),
+        ((61, 62, 0, 0, 0, 1), "62 questions (61 scored; 1 has no score)"),
+        ((60, 62, 0, 0, 0, 2), "62 questions (60 scored; 2 have no score)"),
+    ],
+)
+def test_the_sentence_gives_each_reason_there_is(counts: tuple[int, ...], sentence: str) -> None:
+    names = ("scored", "questions", "unanswerable", "unlabelled", "failed", "missing")
+    assert ScoredPart(**dict(zip(names, counts, strict=False))).sentence == sentence
+
+
+def test_a_written_report_has_the_counts_the_threshold_and_the_direction_as_fields(tmp_path: Path) -> None:
+    scores = {"a": [0.5, None, None, None], "b": [0.4, None, None, None]}
+    report = changed_queries(
+        report_of(scores, "unjudged@3", relevance_threshold=2), q2={"tags": ["unanswerable"]}, q3={"relevant_docs": []}
+    )
+    skipped = [
+        one.model_copy(update={"per_query": one.per_query.model_copy(update={"skipped": [False, False, False, True]})})
+        for one in report.settings
+    ]
+    write_folder(report.model_copy(update={"settings": skipped}), tmp_path / "report", {}, [], {})
+    kept = json.loads((tmp_path / "report" / "report.json").read_text(encoding="utf-8"))
+    assert kept["scored"] == {"scored": 1, "questions": 4, "unanswerable": 1, "unlabelled": 1, "failed": 1}
+    assert kept["relevance_threshold"] == 2
+    assert kept["metrics"]["unjudged@3"]["better"] == "lower"
+    assert report.ranked_settings()[0].name == "b"
+    part = scored_part(report.queries, [False, True, True, True], [False] * 4, have_labels=False)
+    assert (part.scored, part.unlabelled, part.missing) == (3, 0, 1)
+
+
+def setting(parameters: dict[str, Any] | None = None, **costs: float) -> SettingPart:
+    known = {"embedding_seconds": 2.0, "indexing_seconds": 3.0, "index_bytes": 4000, **costs}
+    return SettingPart(
+        name="one", fingerprint="", parameters=parameters or {}, scores={}, counts={}, index={}, health=None,
+        audit=None, timings={}, context=[ContextPart(k=10, characters=900.0, tokens=None)],
+        per_query=QueryColumns(evaluations={}, short=[], skipped=[], collapsed=[]),
+        costs=CostsPart.model_validate(known),
+        latency=LatencyPart(p50=0.1, p95=0.2, p99=0.3, n=50, machine="", date=""),
+    )  # fmt: skip
+
+
+def test_each_cost_has_its_value() -> None:
+    one = setting(embedding_cost=5.0, query_cost=6.0)
+    assert {name: one.cost(name) for name in (*COSTS, "characters@10", "tokens@10", "characters@5")} == {
+        "latency.p50": 0.1, "latency.p95": 0.2, "latency.p99": 0.3, "embedding_seconds": 2.0, "indexing_seconds": 3.0,
+        "index_bytes": 4000, "embedding_cost": 5.0, "query_cost": 6.0, "characters@10": 900.0, "tokens@10": None,
+        "characters@5": None,
+    }  # fmt: skip
+
+
+ENDPOINT = {"model": "m", "base_url": "http://localhost/v1", "price": None}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "embedding", "query"),
+    [
+        ({"retriever": {"kind": "bm25"}}, 0.0, 0.0),
+        ({"retriever": {"kind": "dense"}, "embedder": ENDPOINT}, None, None),
+        ({"retriever": {"kind": "rerank", "endpoint": ENDPOINT}, "parts": {"bm25": {}}}, 0.0, None),
+        ({"retriever": {"kind": "fusion"}, "parts": {"dense": {"embedder": ENDPOINT}}}, None, None),
+    ],
+)
+def test_without_endpoints_nothing_is_paid_and_without_a_price_nobody_knows(
+    parameters: dict[str, Any], embedding: float | None, query: float | None
+) -> None:
+    one = setting(parameters)
+    assert (one.cost("embedding_cost"), one.cost("query_cost")) == (embedding, query)

@@ -1,14 +1,16 @@
-"""What may be said of a winner."""
+"""What may be said of a winner, and the next step that a search advises where nothing is shown."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 
+from gate_scenarios import part
 from hand_made import contest_over, query_of, report_of, setting_of
 from ragtrial.comparison.comparing import ComparisonOptions
+from ragtrial.comparison.comparison_parts import Verdict
 from ragtrial.comparison.statistics.samples import Procedure
-from ragtrial.search.search_result import Choice, decide
+from ragtrial.search.search_result import Choice, SearchResult, WinnerPart, decide, sentences_of
 
 AIM = ComparisonOptions(procedure=Procedure(flips=500))
 NOISE = np.random.default_rng(2).normal(0, 0.05, (3, 40))
@@ -66,3 +68,24 @@ def test_a_question_asked_several_times_in_a_cluster_counts_once(share: int) -> 
         assert found.verdict is not None
         findings.append((found.verdict.ci, found.winner.expected.ci))
     assert [ends == pytest.approx(once) for ends, once in zip(findings[1], findings[0], strict=True)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("settling", "verdict", "step"),
+    [
+        (None, "inconclusive", "Next: keep the config as it is."),
+        (59, "inconclusive", "Next: keep the config as it is."),
+        (60, "inconclusive", "Next: label about 1 more question to settle the two, or keep the config as it is."),
+        (359, "inconclusive", "Next: label about 300 more questions to settle the two, or keep the config as it is."),
+        (360, "inconclusive", "Next: keep the config as it is."),  # nobody labels 301 questions
+        (None, "no worse", "Next: keep the config as it is, or take the winner if it is cheaper."),
+    ],
+)
+def test_no_more_questions_than_people_label_are_asked_for(settling: int | None, verdict: Verdict, step: str) -> None:
+    result = SearchResult(
+        method="random", seed=0, metric="ndcg@10", settings=4, possible=None, refused=[], ended="", searched=59,
+        held_out=0, baseline="base", winner=WinnerPart(setting="new", searched=0.61, expected=None, optimism=None),
+        verdict=part("new", 0.01, (-0.05, 0.07), queries_to_settle=settling, verdict=verdict), compared_with=4,
+        trials=[], sentences=[],
+    )  # fmt: skip
+    assert list(sentences_of(result))[-1] == step
