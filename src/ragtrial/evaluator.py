@@ -15,11 +15,11 @@ from ragtrial.config.load import AnyConfig, load_config
 from ragtrial.config.metric_choice import depth_of
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.labels import load_prompt_queries
-from ragtrial.evaluation.evaluators import QueryHits
+from ragtrial.evaluation.evaluators import QueryHits, evaluate
 from ragtrial.evaluation.grading import GradedRankings, grade
 from ragtrial.pipeline.results import setting_parameters
 from ragtrial.pipeline.run import Run, RunOptions
-from ragtrial.pipeline.scored_setting import evaluated, grade_given_chunks
+from ragtrial.pipeline.scored_setting import grade_given_chunks
 from ragtrial.rankings import PADDING, collapse, from_rows
 from ragtrial.records import ExperimentResults, FoundText, Hit, Mean, PromptQueries, Query, QueryResult
 from ragtrial.runs.formats.own_files import named_results, read_results, row_per_query
@@ -93,7 +93,7 @@ class RetrievalEvaluator:
         rows = row_per_query(results, queries)
         run, graded = self._run, self._graded(results.name, rows, queries)
         hits = QueryHits(run.metrics.functions, queries, lambda index: self._hits(rows[index]))
-        evaluations = evaluated(graded, run.metrics, run.config.evaluators, None, hits)
+        evaluations = evaluate(run.metrics.metrics, graded, run.config.evaluators.no_relevant, hits)
         scored = []
         for index, row in enumerate(rows):
             values = {name: evaluation.of(index) for name, evaluation in evaluations.items()}

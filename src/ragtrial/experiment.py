@@ -8,8 +8,8 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.load import AnyConfig, load_config
 from ragtrial.config.settings import chosen_settings, settings_of
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.pipeline.outcome import notice_unlabelled, report_of, score_all, write_outcome
 from ragtrial.pipeline.ranking_stage import open_setting
+from ragtrial.pipeline.reporting import report_of, write_outcome
 from ragtrial.pipeline.retrieval import Depth, found_texts
 from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.pipeline.written_wordings import write_wordings
@@ -31,8 +31,8 @@ def run_experiment(config: AnyConfig, options: RunOptions | None = None, *, prog
 
         return search_experiment(config, options)
     run = Run.prepare(config, options)
-    notice_unlabelled(run)
-    outcome = score_all(run)
+    run.notice_unlabelled()
+    outcome = run.score_all()
     return write_outcome(run, outcome, report_of(run, outcome), {})
 
 

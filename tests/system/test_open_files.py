@@ -24,8 +24,8 @@ def kept_open(experiment: Experiment) -> int:
     gc.collect()  # or it closes files of an earlier experiment in between
     before = sum(1 for _ in OPEN.iterdir())
     run = Run.prepare(experiment.config())
-    scored = [run.score(setting) for setting in run.settings]
-    assert len(scored) == len(run.settings) >= 2
+    outcome = run.score_all()
+    assert len(outcome.scored) == len(run.settings) >= 2
     gc.collect()
     return sum(1 for _ in OPEN.iterdir()) - before
 

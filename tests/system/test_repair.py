@@ -37,7 +37,7 @@ def rankings(experiment: Experiment, queries: Sequence[str]) -> tuple[SettingRes
     config = experiment.config()
     corpus, settings = Corpus(config, Silent()), settings_of(config)[0]
     graph = Graph(corpus, settings, list(map(Question, queries)))
-    result = Results(graph, config).of(settings[0])
+    result = Results(graph).of(settings[0])
     return result, corpus.resources.workspace.repaired
 
 

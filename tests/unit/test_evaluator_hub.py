@@ -218,7 +218,7 @@ def test_a_config_that_was_changed_in_python_is_reported_as_it_is(experiment: Ex
 
 def test_a_model_leaves_the_memory_when_no_later_setting_needs_it(experiment: Experiment) -> None:
     run = Run.of(experiment.config())
-    assert [run.score(setting).name for setting in run.one_by_one()] == ["dense"]
+    assert list(run.score_all().scored) == ["dense"]
     assert experiment.embedded()
     embedders = [run.corpus.resources.embedder(setting.embedder) for setting in run.settings]
     assert [one.is_loaded for one in embedders] == [False]

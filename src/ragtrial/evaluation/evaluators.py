@@ -65,13 +65,18 @@ class Evaluation:
 
 
 def evaluate(
-    metrics: Iterable[Metric], graded: GradedRankings, no_relevant: NoRelevant = "skip", hits: QueryHits | None = None
+    metrics: Iterable[Metric],
+    graded: GradedRankings,
+    no_relevant: NoRelevant = "skip",
+    hits: QueryHits | None = None,
+    skipped: Bools | None = None,
 ) -> dict[str, Evaluation]:
     """The evaluations of metrics of any family, each once, by the metric's name.
 
     ``no_relevant`` handles queries for which a metric is not defined: ``skip`` leaves them out of its mean, ``zero``
     counts them with the value of the formula (0 for most metrics). Metrics that compare orders only count if the labels
-    are an order, metrics of chunks if all chunks are known. Functions of the user get ``hits``. Raises CutoffError if a
+    are an order, metrics of chunks if all chunks are known. A query that could not be answered, marked in ``skipped``
+    (queries,), counts in no mean: 0 would be a lie. Functions of the user get ``hits``. Raises CutoffError if a
     k exceeds the depth of ``graded``, MetricError for a metric without a cutoff that needs one and for a function
     without hits, and RunError as ``function_scores`` does.
     """
@@ -85,7 +90,7 @@ def evaluate(
             values = function_scores(metric, hits, prepared, counted)
         else:
             values = metric.compute(prepared)
-        evaluations[str(metric)] = Evaluation(metric, values, counted)
+        evaluations[str(metric)] = Evaluation(metric, values, counted if skipped is None else counted & ~skipped)
     return evaluations
 
 

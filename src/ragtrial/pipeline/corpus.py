@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.refiners import Refiner
 from ragtrial.config import ExperimentConfig
+from ragtrial.config.models import MOST_TIMED
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.datasets import corpus_of
@@ -32,7 +33,7 @@ from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.retrieval import Depth
 from ragtrial.pipeline.stage import Runner, Stage
 from ragtrial.progress import Progress
-from ragtrial.records import Question, ReportWarning, Unit
+from ragtrial.records import Question, ReportWarning
 
 S = TypeVar("S", bound=Stage[Any])
 
@@ -41,6 +42,7 @@ class Corpus:
     """The stages below search over the documents of ``config``, in its workspace. Raises CorpusError."""
 
     def __init__(self, config: ExperimentConfig, progress: Progress, documents: Path | None = None) -> None:
+        self.config = config
         self.resources = Resources(config, progress)
         self.runner = Runner(self.resources.workspace)
         stage = DocumentStage(self.resources, documents or corpus_of(config.dataset), config.dataset.on_error)
@@ -54,19 +56,17 @@ class Corpus:
     def stages(self, setting: Setting) -> SettingStages:
         """The stages of the corpus that reach ``setting`` and its parts."""
         if setting not in self._settings:
-            chunks = self.chunk_stage(setting) if "chunker" in setting.retriever.depends_on else None
-            texts = self.text_stage(setting) if setting.has_chunks else None
-            index = None
+            chunks = self.chunk_stage(setting) if setting.cuts_documents else None
+            texts, index = self.text_stage(setting) if setting.has_chunks else None, None
             if texts is not None and setting.has_index:
-                index = self.once(IndexStage(self.resources, texts, self._vector_stage(texts, setting), setting))
+                lengths, dimensions = self.length_stage(texts, setting), setting.embedder.used_dimensions
+                vectors: VectorStage = self.once(EmbeddingStage(self.resources, texts, lengths, setting))
+                if dimensions is not None:
+                    vectors = self.once(TruncationStage(self.resources, vectors.untruncated, setting, dimensions))
+                index = self.once(IndexStage(self.resources, texts, vectors, setting))
             parts = tuple(self.stages(part) for part in setting.parts)
             self._settings[setting] = SettingStages(setting, self.documents, chunks, texts, index, parts)
         return self._settings[setting]
-
-    def _vector_stage(self, texts: ContextStage, setting: Setting) -> VectorStage:
-        lengths, dimensions = self.length_stage(texts, setting), setting.embedder.used_dimensions
-        whole = self.once(EmbeddingStage(self.resources, texts, lengths, setting))
-        return whole if dimensions is None else self.once(TruncationStage(self.resources, whole, setting, dimensions))
 
     def length_stage(self, texts: ContextStage, setting: Setting) -> LengthStage:
         """The stage of the lengths of ``texts`` for the model of ``setting``."""
@@ -142,19 +142,22 @@ class SettingRun:
 class Graph:
     """The stages of a run of ``settings``, which are asked ``questions``.
 
-    ``unit`` is the ranked unit: documents, or chunks if passages are scored. ``latency`` measures single queries, drawn
-    with ``seed``. ``failures`` are errors of chat models that write wordings, by the writer's key: a setting that needs
-    the writer cannot run.
+    Rankings are of documents, or of chunks if the config scores passages. ``latency`` says if single queries are timed
+    (None: as the config does, by default for a few settings). ``failures`` are errors of chat models that write
+    wordings, by the writer's key: a setting that needs the writer cannot run.
     """
 
     corpus: Corpus
     settings: Sequence[Setting]
     questions: Sequence[Question]
-    unit: Unit = "document"
-    latency: bool = False
-    seed: int = 0
+    latency: bool | None = False
     failures: Mapping[str, Exception] = field(default_factory=dict)
     _runs: dict[Setting, SettingRun] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        wanted = self.corpus.config.latency if self.latency is None else self.latency
+        self._is_timed = len(self.settings) <= MOST_TIMED if wanted is None else wanted
+        self._unit = self.corpus.config.evaluators.unit
 
     @cached_property
     def depths(self) -> dict[Search, Depth]:
@@ -187,8 +190,8 @@ class Graph:
             ranking = self.ranking(setting, self.questions, depth)
             latency: LatencyStage | None = None
             audit: AuditStage | None = None
-            if self.latency and all(part.setting.retriever.has_latency for part in stages.tree()):
-                latency = corpus.once(LatencyStage(corpus.resources, ranking, self.unit, self.seed))
+            if self._is_timed and all(part.setting.retriever.has_latency for part in stages.tree()):
+                latency = corpus.once(LatencyStage(corpus.resources, ranking, corpus.config.seed))
             twin = exact_twin(setting)
             if twin is not None:
                 own = next((other for other in self.settings if other.ranking_key == twin.ranking_key), twin)
@@ -203,7 +206,7 @@ class Graph:
         asked, looked_at = setting.wordings(questions), Depth(candidates=setting.depth_of_parts)
         parts = tuple(self.ranking(part, asked, looked_at) for part in setting.parts)
         corpus, stages, deepest, width = self.corpus, self.corpus.stages(setting), self.depths[search], search[1]
-        stage = RankingStage(corpus.resources, stages, parts, questions, self.unit, deepest, width)
+        stage = RankingStage(corpus.resources, stages, parts, questions, self._unit, deepest, width)
         return corpus.once(stage)
 
 

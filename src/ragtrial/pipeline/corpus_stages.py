@@ -401,7 +401,7 @@ def _write_spent(folder: Path, spent: Spent) -> None:
 
 
 @dataclass(eq=False)
-class IndexStage(Stage[dict[str, Any]]):
+class IndexStage(Stage[Mapping[str, Any]]):
     """The index of a setting, described. An exact one has nothing to build: the vectors are all there is to it.
 
     Two builds of an approximate index find other hits, so later stages depend on the build and not on the key alone.
@@ -456,7 +456,7 @@ class IndexStage(Stage[dict[str, Any]]):
             with self.resources.working("index", len(texts), "vectors", f"index {self.store.kind}") as progress:
                 self.store.build(vectors_of(texts, embeddings), folder, progress.advance)
 
-    def load(self, folder: Path, texts: IndexedTexts) -> dict[str, Any]:
+    def load(self, folder: Path, texts: IndexedTexts) -> Mapping[str, Any]:
         sealed = self.resources.workspace.seal(self.kind, folder.name)
         options = {name: value for name, value in self.store.hashed_options().items() if value is not None}
         description = {**options, "vectors": len(texts)}
@@ -467,13 +467,9 @@ class IndexStage(Stage[dict[str, Any]]):
         size = facts.get("bytes") if on_a_server else sealed.size
         return {**description, "id": sealed.id, **facts, "bytes": size}
 
-    def vectors(self, runner: Runner) -> Vectors:
-        """The indexed vectors, with the order that breaks ties; every byte is checked."""
-        return vectors_of(runner.artefact(self.texts), runner.artefact(self.embeddings, every_byte=True))
-
     def open(self, runner: Runner) -> Index:
-        """The index, open for search; a damaged index is rebuilt. Raises StoreError."""
-        vectors = self.vectors(runner)
+        """The index, open for search, every byte of it checked; a damaged index is rebuilt. Raises StoreError."""
+        vectors = vectors_of(runner.artefact(self.texts), runner.artefact(self.embeddings, every_byte=True))
         # Chroma finds nothing in a graph with other bytes, or ends the process.
         runner.artefact(self, every_byte=True)
         workspace, key = self.resources.workspace, self.key()

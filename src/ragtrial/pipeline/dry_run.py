@@ -74,7 +74,7 @@ class DryRun:
         return sum(stage.amount.seconds is None for stage in self.stages)
 
 
-def dry_run(experiment: str, graph: Graph, before: Sequence[PlannedStage] = (), *, audit: bool = False) -> DryRun:
+def dry_run(graph: Graph, before: Sequence[PlannedStage] = (), *, audit: bool = False) -> DryRun:
     """The work of a run of ``graph``, and ``before`` it. ``audit`` compares all indexes with exact search.
 
     Without ``audit``, only indexes of fewer than 100,000 vectors are compared.
@@ -85,7 +85,8 @@ def dry_run(experiment: str, graph: Graph, before: Sequence[PlannedStage] = (), 
     stages = tuple(stage for kind in KINDS for stage in planned if stage.kind == kind)
     rankings = [graph.run_of(setting).ranking for setting in graph.settings]
     parts = [[stage.build_free_fingerprint, stage.depth.candidates, stage.depth.units] for stage in rankings]
-    return DryRun(experiment, settings, stages, str(graph.corpus.resources.workspace.root), fingerprint(parts))
+    corpus = graph.corpus
+    return DryRun(corpus.config.experiment, settings, stages, str(corpus.resources.workspace.root), fingerprint(parts))
 
 
 class _Walk:

@@ -28,7 +28,7 @@ from ragtrial.pipeline.ranking_stage import OpenSetting, RankingStage, open_sett
 from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage
 from ragtrial.rankings import PADDING
-from ragtrial.records import Question, ReportWarning, Unit
+from ragtrial.records import Question, ReportWarning
 from ragtrial.report.schema import AuditPart, LatencyPart
 
 AUDITED_BELOW = 100_000
@@ -244,7 +244,6 @@ class LatencyStage(Stage[LatencyPart | None]):
     shown_as = "latency"
 
     ranking: RankingStage
-    unit: Unit
     seed: int
 
     def __post_init__(self) -> None:
@@ -266,7 +265,7 @@ class LatencyStage(Stage[LatencyPart | None]):
 
     @contextmanager
     def held_for_build(self, runner: Runner) -> Iterator[Sequence[OpenSetting]]:
-        with open_setting(self.resources, self.ranking.stages, runner, self.unit, is_fresh=True) as setting:
+        with open_setting(self.resources, self.ranking.stages, runner, self.ranking.unit, is_fresh=True) as setting:
             yield (setting,)
 
     def build(self, folder: Path, setting: OpenSetting, _ranked: Ranked) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.components.vector_checks import health_warnings
+from ragtrial.config import ExperimentConfig
 from ragtrial.config.metric_choice import MetricChoice
 from ragtrial.config.models import EvaluatorOptions
 from ragtrial.config.settings import Setting, length_warnings, uncovered_warnings
@@ -26,18 +29,58 @@ from ragtrial.evaluation.metrics import Metric
 from ragtrial.evaluation.metrics.base import DEFINED_FOR
 from ragtrial.evaluation.spans import judged_whole
 from ragtrial.pipeline.measurement_stages import audit_warnings
-from ragtrial.pipeline.results import ComponentRanking, Diagnostics, setting_parameters
+from ragtrial.pipeline.results import ComponentRanking, Diagnostics, packages_of, setting_parameters
+from ragtrial.pipeline.run import Outcome, Run
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.pipeline.unanswerable import UnanswerableQuestions
 from ragtrial.rankings import PADDING, Codes, collapse, distinct
 from ragtrial.records import PromptQueries, Query, ReportWarning, Span, Unit
 from ragtrial.report import schema
-from ragtrial.report.model import LABEL_TEXT, SCHEMA_VERSION, Report, environment, label_text, new_run_id, part_file
+from ragtrial.report.model import (
+    LABEL_TEXT,
+    SCHEMA_VERSION,
+    Report,
+    environment,
+    label_text,
+    new_run_id,
+    part_file,
+    write_report,
+)
 
 _MANY_CHUNKS = 0.1  # a few passages are a chunk by chance
 _ROWS_AT_ONCE = 256
 _TIED = 0.001
 """The smallest range of a mean over orders of equal scores that is reported: less hardly shows among four digits."""
+
+
+def report_of(run: Run, outcome: Outcome, config: ExperimentConfig | None = None) -> Report:
+    """The report of ``run``, not yet written. ``config`` is the config to show, by default that of the run."""
+    config, scored, library = config or run.config, list(outcome.scored.values()), run.corpus.library
+    counts = {"documents": len(library), "empty_documents": library.empty}
+    return build_report(
+        scored,
+        run.resolved.labels,
+        run.metrics,
+        config.evaluators,
+        library,
+        run.warnings,
+        documents={**counts, "documents_fingerprint": run.corpus.fingerprint},
+        packages=packages_of([setting.found.setting for setting in scored], library),
+        experiment=config.experiment,
+        config=config.as_written,
+        failures=list(outcome.failures.values()),
+    )
+
+
+def write_outcome(run: Run, outcome: Outcome, report: Report, files: Mapping[str, str]) -> Report:
+    """Write ``report`` with the rankings of ``outcome``, and ``files`` beside them; it ends the run."""
+    config, options, scored = run.config, run.options, list(outcome.scored.values())
+    is_complete = options.limit is None and options.settings is None and not report.failures
+    run.corpus.resources.workspace.finish(complete=is_complete)
+    rankings = {setting.name: ranking_rows(setting) for setting in scored} | part_rankings(scored)
+    text = config.text or json.dumps(config.as_written, indent=1)
+    texts = text_rows(scored, run.resolved.labels.queries)
+    return write_report(report, Path(config.output.directory), rankings, texts, text, files)
 
 
 def build_report(

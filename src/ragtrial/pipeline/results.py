@@ -21,7 +21,6 @@ from ragtrial.components.interfaces import REACHING, Candidates, Facts
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.components.vector_checks import VectorHealth
-from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
@@ -30,8 +29,8 @@ from ragtrial.errors import ModelNotFoundError
 from ragtrial.evaluation.context_sizes import ContextSizes, TokenCounts, context_sizes
 from ragtrial.evaluation.grading import GradedRankings
 from ragtrial.options import with_variables
-from ragtrial.pipeline.corpus import Graph, SettingRun
-from ragtrial.pipeline.measurement_stages import AUDITED_BELOW, Audited
+from ragtrial.pipeline.corpus import Graph
+from ragtrial.pipeline.measurement_stages import AUDITED_BELOW, Audited, AuditStage
 from ragtrial.pipeline.ranking_stage import RankingStage, SettingStages
 from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Inputs, Stage
@@ -206,28 +205,23 @@ class SizeStage(Stage[Counts]):
         return counts
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Results:
     """Reads the results of settings from their stages.
 
-    Contexts are counted in tokens of the embedder of ``config``, so that they are the same for all settings. Without
+    Contexts are counted in tokens of the config's embedder, so that they are the same for all settings. Without
     a budget, they are not counted where only that would need the tokenizer, and it is not here. ``audit`` also
     compares large indexes with exact search. Ties are broken in cut rankings, so that a setting's result does not
     depend on the depth that other settings need.
     """
 
     graph: Graph
-    config: ExperimentConfig
     audit: bool = False
     _queries_too_long: dict[tuple[Embedder, tuple[str, ...]], int | None] = field(default_factory=dict)
 
-    def _artefact(self, stage: Stage[Any]) -> Any:
-        return self.graph.corpus.runner.artefact(stage)
-
-    def ranked(self, setting: Setting) -> Ranked:
-        """The rankings of a setting, cut at its top_k. Raises RunError if a stage fails; finished stages are kept."""
-        ranking = self.graph.run_of(setting).ranking
-        return self._ordered(self.graph.corpus.runner.artefact(ranking).cut(Depth(units=setting.retriever.top_k)))
+    def __post_init__(self) -> None:
+        self._corpus, self._config = self.graph.corpus, self.graph.corpus.config
+        self._workspace, self._artefact = self._corpus.resources.workspace, self._corpus.runner.artefact
 
     def of(self, setting: Setting) -> SettingResult:
         """The result of one setting. Raises RunError if a stage fails; finished stages are kept."""
@@ -237,14 +231,22 @@ class Results:
         for part in stages.tree():
             with nullcontext() if part is stages else failing_as(part.setting):
                 if part.index is not None:
-                    self._timed(part.index.embeddings.untruncated.lengths, "chunks", timings)
-                    self._timed(part.index.embeddings, "embeddings", timings)
-                    self._timed(part.index, "index", timings)
+                    with timed(timings, "chunks"):
+                        self._artefact(part.index.embeddings.untruncated.lengths)
+                    with timed(timings, "embeddings"):
+                        self._artefact(part.index.embeddings)
+                    with timed(timings, "index"):
+                        self._artefact(part.index)
         with timed(timings, "retrieval"):
             ranked = self.ranked(setting)
             tokens = self._tokens(run.ranking, ranked)
-        latency = self._timed(run.latency, "latency", timings)
-        audited = self._timed(run.audit if self._is_audited(run) else None, "audit", timings)
+        latency, audited = None, None
+        if run.latency is not None:
+            with timed(timings, "latency"):
+                latency = self._artefact(run.latency)
+        if run.audit is not None and self._is_audited(run.audit, stages):
+            with timed(timings, "audit"):
+                audited = self._artefact(run.audit)
         chunks = ranked.candidates.units
         return SettingResult(
             setting=setting,
@@ -263,29 +265,28 @@ class Results:
             wordings=[_wordings(setting, question) for question in questions],
         )
 
-    def _timed(self, stage: Stage[Any] | None, name: str, timings: dict[str, float]) -> Any:
-        """The artefact of ``stage``, None without one; the seconds are added to the entry ``name``."""
-        if stage is None:
-            return None
-        with timed(timings, name):
-            return self._artefact(stage)
-
-    def _is_audited(self, run: SettingRun) -> bool:
-        if run.audit is None or self.audit:
-            return True
-        size, stages = run.audit.collection_size, run.ranking.stages
-        size = size if size is not None or stages.chunks is None else len(self._artefact(stages.chunks))
-        return (size or 0) < AUDITED_BELOW
+    def ranked(self, setting: Setting) -> Ranked:
+        """The rankings of a setting, cut at its top_k. Raises RunError if a stage fails; finished stages are kept."""
+        ranking = self.graph.run_of(setting).ranking
+        return self._ordered(self._artefact(ranking).cut(Depth(units=setting.retriever.top_k)))
 
     def _ordered(self, ranked: Ranked) -> Ranked:
-        library = self.graph.corpus.library
-        return ranked.with_last_first(library.id_order) if self.config.evaluators.ties == "trec" else ranked
+        last_first = self._config.evaluators.ties == "trec"
+        return ranked.with_last_first(self._corpus.library.id_order) if last_first else ranked
+
+    def _is_audited(self, audit: AuditStage, stages: SettingStages) -> bool:
+        if self.audit:
+            return True
+        size = audit.collection_size
+        if size is None and stages.chunks is not None:
+            size = len(self._artefact(stages.chunks))
+        return (size or 0) < AUDITED_BELOW
 
     def too_long(self, stages: SettingStages, questions: Sequence[Question]) -> dict[str, int | None]:
         """The numbers of chunks and queries that are longer than the model reads (None: unknown); loads no model."""
         if stages.index is None:
             return {}
-        embedder, lengths = self.graph.corpus.resources.embedder(stages.setting.embedder), np.empty(0, dtype=np.int64)
+        embedder, lengths = self._corpus.resources.embedder(stages.setting.embedder), np.empty(0, dtype=np.int64)
         key = stages.setting.embedder, tuple(question.text for question in questions)
         if key not in self._queries_too_long:
             if embedder.counts_too_long and embedder.tokenizer is not None:
@@ -300,9 +301,9 @@ class Results:
 
     def _tokens(self, ranking: RankingStage, ranked: Ranked) -> Counts | None:
         """The tokens of each hit, in the shape of the rankings; None without a tokenizer."""
-        corpus, counted_by, setting = self.graph.corpus, self.config.embedder, ranking.setting
+        corpus, counted_by, setting = self.graph.corpus, self._config.embedder, ranking.setting
         is_used = "embedder" in setting.depends_on and setting.embedder == counted_by
-        is_needed = self.config.evaluators.budget is not None or is_used
+        is_needed = self._config.evaluators.budget is not None or is_used
         try:
             with nullcontext() if is_needed else without_fetching():
                 tokenizer = corpus.resources.embedder(counted_by).tokenizer
@@ -313,7 +314,7 @@ class Results:
         if tokenizer is None:
             return None
         sizes = SizeStage(corpus.resources, ranking, ranked.candidates.units, ranked.units, tokenizer)
-        return corpus.runner.artefact(sizes)
+        return self._artefact(sizes)
 
     def _costs(
         self, stages: SettingStages, used: Iterable[tuple[str, str]], query_cost: float | None
@@ -329,9 +330,9 @@ class Results:
         models = {index.embeddings.untruncated.build_free_fingerprint: index.embeddings for index in indexes.values()}
         sizes, embedding = dict[str, float | None](), list[float | None]()
         indexing, paid, searched = list[float | None](), list[float | None](), 0
-        resources = self.graph.corpus.resources
+        resources = self._corpus.resources
         for embeddings in models.values():
-            spent = self.graph.corpus.runner.artefact(embeddings).spent
+            spent = self._artefact(embeddings).spent
             tokens = int(self._artefact(embeddings.untruncated.lengths).sum())
             embedding.append(spent.seconds)
             paid.append(resources.embedding_cost(embeddings.untruncated.setting.embedder, tokens, spent.tokens))
@@ -366,7 +367,7 @@ class Results:
     def _query_cost(self, ranking: RankingStage) -> float | None:
         """The price of a thousand queries, extrapolated from the price of these questions."""
         stages = {stage.build_free_fingerprint: stage for stage in ranking.tree()}
-        workspace = self.graph.corpus.resources.workspace
+        workspace = self._workspace
         ranked = [stage for stage in stages.values() if stage is ranking or stage.kept_key(workspace) is not None]
         costs = [stage.query_cost() for stage in stages.values()]
         costs += [stage.setting.retriever.cost(self._artefact(stage).candidates.facts) for stage in ranked]
@@ -376,7 +377,7 @@ class Results:
     def _size_and_seconds(self, kind: str, name: str) -> tuple[int | None, float | None]:
         """The bytes of a stage, and the seconds that building it took."""
         try:
-            sealed = self.graph.corpus.resources.workspace.seal(kind, name)
+            sealed = self._workspace.seal(kind, name)
         except DamagedError:
             return None, None
         return sealed.size, sealed.seconds
@@ -392,10 +393,10 @@ class Results:
         for setting, part in zip(whole.parts, ranking.parts, strict=True):
             is_same = as_asked and part.questions == ranking.questions
             is_deeper = is_same and whole.depth_of_parts > setting.retriever.top_k
-            is_kept = part.kept_key(self.graph.corpus.resources.workspace) is not None
+            is_kept = part.kept_key(self._workspace) is not None
             is_setting = bool(setting.retriever.score)
             if is_kept and (is_deeper or not is_setting):
-                candidates = self.graph.corpus.runner.artefact(part).candidates
+                candidates = self._artefact(part).candidates
                 diagnostics = None if is_setting else self._diagnostics(part.stages, part.questions, candidates.facts)
                 cut = replace(candidates, rankings=candidates.rankings.cut(whole.depth_of_parts)) if is_same else None
                 yield ComponentRanking(setting, whole, cut, diagnostics)

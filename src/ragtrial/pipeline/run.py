@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.load import check
 from ragtrial.config.metric_choice import MetricChoice, choose_metrics
-from ragtrial.config.models import MOST_TIMED
 from ragtrial.config.settings import (
     Setting,
     SettingFaults,
@@ -24,16 +25,27 @@ from ragtrial.config.settings import (
 from ragtrial.dataset.datasets import Dataset, corpus_of, load_dataset, own_documents, with_own_documents
 from ragtrial.dataset.documents import unsupported_files
 from ragtrial.dataset.resolution import ResolvedLabels, forbidden_warnings, resolve
-from ragtrial.errors import Fault, InputError, LabelsError, ModelNotFoundError, listed, without_secrets
+from ragtrial.errors import (
+    Fault,
+    InputError,
+    LabelsError,
+    ModelNotFoundError,
+    RagtrialError,
+    RunError,
+    listed,
+    without_frames,
+    without_secrets,
+)
 from ragtrial.evaluation.evaluators import code_of
 from ragtrial.evaluation.spans import whole_warnings
 from ragtrial.pipeline.corpus import Corpus, Graph
 from ragtrial.pipeline.results import Results
 from ragtrial.pipeline.scored_setting import ScoredSetting, Scorer
-from ragtrial.pipeline.written_wordings import WrittenWordings, write_wordings
+from ragtrial.pipeline.written_wordings import write_wordings
 from ragtrial.progress import Listener, Silent
 from ragtrial.records import PromptQueries, Question, ReportWarning
 from ragtrial.registry import late
+from ragtrial.report.schema import FailurePart
 
 if TYPE_CHECKING:
     from ragtrial.pipeline.dry_run import DryRun
@@ -60,6 +72,43 @@ class RunOptions:
         """These options with ``progress`` of a run in Python, unless they have a listener."""
         is_silent = type(self.listener) is Listener and isinstance(self.listener.progress, Silent)
         return replace(self, listener=late("cli.terminal:python_listener")(shows=progress)) if is_silent else self
+
+
+Known = Mapping[tuple[str, int], ScoredSetting]
+"""Settings that were scored before, by their keys."""
+
+_NONE: Known = MappingProxyType({})
+
+
+@dataclass
+class Outcome:
+    """The scored settings of a run and its failures, by name, in the order in which they ended."""
+
+    scored: dict[str, ScoredSetting] = field(default_factory=dict)
+    errors: dict[str, Exception] = field(default_factory=dict)
+    failures: dict[str, FailurePart] = field(default_factory=dict)
+
+    def fail(self, setting: str, error: Exception) -> FailurePart:
+        """Keep the failure of ``setting`` as the report has it: with the traceback if ``error`` is unexpected."""
+        summary, details = str(error), None
+        if not isinstance(error, RagtrialError):
+            summary = without_secrets(f"it broke ({type(error).__name__}: {error})")
+            details = without_secrets("".join(traceback.format_exception(error)))
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            advice = "install its package, or put its file where Python looks for it"
+            summary = f"there is no module {error.name} here; {advice}"
+        self.errors[setting] = without_frames(error)
+        self.failures[setting] = FailurePart(name=setting, error=summary, details=details)
+        return self.failures[setting]
+
+    def error(self) -> Exception:
+        """The error to raise if no setting succeeded; an unexpected error keeps its traceback."""
+        faults: list[Fault] = []
+        for name, error in self.errors.items():
+            if not isinstance(error, RagtrialError):
+                return error
+            faults += (replace(fault, message=f"setting {name!r}: {fault.message}") for fault in error.faults)
+        return RunError(*faults)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,33 +198,60 @@ class Run:
         return Scorer(self.config.evaluators, self.metrics, self.resolved.labels.queries, self.corpus.library)
 
     @cached_property
-    def questions(self) -> list[Question]:
-        """One question for each labelled query."""
-        return [query.question for query in self.dataset.labels.queries]
+    def questions(self) -> Sequence[Question]:
+        """One question for each labelled query; a question that is a document itself names it."""
+        questions = [query.question for query in self.dataset.labels.queries]
+        return with_own_documents(questions, self.config.dataset, self.corpus.library)
 
     # --- work
 
-    @cached_property
-    def graph(self) -> Graph:
-        """The stages of all settings. Chat models write their wordings first, where a setting needs some."""
-        return self._graph_of(write_wordings(self.settings, self.questions, self.corpus.resources))
+    def score_all(self, known: Known = _NONE, *, were_reported: bool = False) -> Outcome:
+        """Score all settings; a setting that fails is a value, and the others go on.
 
-    def _graph_of(self, written: WrittenWordings) -> Graph:
-        config = self.config
-        wanted = config.latency if self.latency is None else self.latency
-        latency = len(self.settings) <= MOST_TIMED if wanted is None else wanted
-        questions = with_own_documents(written.questions, config.dataset, self.corpus.library)
-        unit, seed, failures = config.evaluators.unit, config.seed, written.failures
-        return Graph(self.corpus, self.settings, questions, unit, latency=latency, seed=seed, failures=failures)
+        Settings in ``known`` are not scored again. The listener gets the score of each of several settings for which
+        a stage was built, and each failure, unless these ``were_reported``. Raises RunError if none was scored.
+        """
+        outcome, listener, runner = Outcome(), self.options.listener, self.corpus.runner
+        primary, count = str(self.metrics.primary), len(self.settings)
+        for setting in self.one_by_one():
+            if setting.key in known:
+                outcome.scored[setting.name] = known[setting.key].renamed(setting)
+                continue
+            built, scored = runner.built, self.score(setting, outcome, were_reported=were_reported)
+            mean = None if scored is None else scored.evaluations[primary].mean.mean
+            if count > 1 and runner.built > built and mean is not None:
+                listener.notice(f"{setting.name}: {primary} {mean:.4f} ({len(outcome.scored)} of {count} settings)")
+        if not outcome.scored:
+            raise outcome.error()
+        if not runner.built:
+            listener.notice(f"Nothing was computed: all {len(runner.kept):,} stages are cached, and only scored again.")
+        return outcome
+
+    def score(self, setting: Setting, outcome: Outcome, *, were_reported: bool = False) -> ScoredSetting | None:
+        """Make or read the stages of ``setting``, and score it; None if it fails. ``outcome`` gets either.
+
+        Finished stages are kept. Under ``fail_fast`` the failure is raised.
+        """
+        try:
+            scored = self.scorer.score(self.results.of(setting))
+        except MemoryError:
+            raise
+        except Exception as error:
+            failure = outcome.fail(setting.name, error)
+            if not were_reported:
+                self.options.listener.failed(setting.name, failure.error)
+            if self.options.fail_fast:
+                raise outcome.error() from error
+            return None
+        outcome.scored[setting.name] = scored
+        return scored
 
     @cached_property
     def results(self) -> Results:
-        """The reader of rankings and measurements from the stages."""
-        return Results(self.graph, self.config, self.options.audit)
-
-    def score(self, setting: Setting) -> ScoredSetting:
-        """Make or read the stages of ``setting``, and score it. Raises RunError; finished stages are kept."""
-        return self.scorer.score(self.results.of(setting))
+        """The results of the settings. Chat models write their wordings first, where a setting needs some."""
+        written = write_wordings(self.settings, self.questions, self.corpus.resources)
+        graph = Graph(self.corpus, self.settings, written.questions, self.latency, written.failures)
+        return Results(graph, self.options.audit)
 
     def one_by_one(self) -> Iterator[Setting]:
         """The settings in order. A model leaves the memory after its last setting, unless models are kept."""
@@ -209,7 +285,7 @@ class Run:
             *self.files_left_out,
             *self.corpus.library.notes,
             *self.dataset.notes,
-            *own_documents(with_own_documents(self.questions, self.config.dataset, self.corpus.library)),
+            *own_documents(self.questions),
             *self._label_warnings(),
             *(warning for setting in self.settings for warning in self.corpus.prefix_warnings(setting)),
         ]
@@ -285,6 +361,14 @@ class Run:
         """
         setting.retriever.check(self.corpus.context(setting, loads_models=loads_models), self.questions)
 
+    def notice_unlabelled(self) -> None:
+        """Notify the listener before any work if no question has a label that could give a score."""
+        if not any(label.relevance > 0 for query in self.resolved.labels.queries for label in query.relevant_docs):
+            self.options.listener.notice(
+                f"No question in {self.dataset.labels_file} has a relevant document: settings are run, but get no "
+                'scores. `ragtrial search CONFIG "a question" --label` labels one.'
+            )
+
     def dry_run(self) -> DryRun:
         """The work that a run would do, and why. Raises InputError for missing inputs."""
         from ragtrial.pipeline.dry_run import dry_run
@@ -298,4 +382,5 @@ class Run:
         if faults.to_fetch:
             raise ModelNotFoundError(*faults.to_fetch, may_be_fetched=True)
         written = write_wordings(self.settings, self.questions, self.corpus.resources, asks=False)
-        return dry_run(self.config.experiment, self._graph_of(written), written.planned, audit=self.options.audit)
+        graph = Graph(self.corpus, self.settings, written.questions, self.latency, written.failures)
+        return dry_run(graph, written.planned, audit=self.options.audit)

@@ -140,9 +140,9 @@ class Scorer:
         part = None
         if result.audited:
             exact = result.audited.exact
-            graded = self.grade(exact.rankings, _spans(exact), top_k, is_whole=is_whole)
-            of_exact = self.evaluate(graded, skipped, partial(found_texts, exact, self.library))
-            part = audit(result.setting, ranked, result.audited, judged.evaluations, of_exact)
+            spans, hits = _spans(exact), partial(found_texts, exact, self.library)
+            best = self.judge(exact.rankings, spans, None, skipped, top_k, hits, is_whole=is_whole)
+            part = audit(result.setting, ranked, result.audited, judged.evaluations, best.evaluations)
         lengths = judged.graded.lengths
         return ScoredSetting(
             name=result.setting.name,
@@ -164,7 +164,7 @@ class Scorer:
         self,
         rankings: Rankings,
         chunks: ChunkSpans | None,
-        sizes: ContextSizes,
+        sizes: ContextSizes | None,
         skipped: Bools,
         top_k: int,
         hits: HitsOfQuery,
@@ -174,24 +174,34 @@ class Scorer:
         """Grade and evaluate ``rankings`` of ``chunks``, or without these of documents, by position in the library.
 
         ``hits`` are the same rankings for functions. ``is_whole`` says if ``chunks`` are all chunks of the setting.
+        ``sizes`` are needed for a budget alone.
         """
-        graded = self.grade(rankings, chunks, top_k, is_whole=is_whole)
-        evaluations = self.evaluate(graded, skipped, hits)
+        options, metrics = self.options, self.metrics
+        if chunks is None:
+            labels, threshold = self.document_labels, options.relevance_threshold
+            graded = grade_codes(rankings.cut(top_k), labels.judgments, labels.codes, top_k, threshold)
+        else:
+            graded = grade_chunks(rankings, chunks, self.span_labels, top_k, options, is_whole=is_whole)
+        given = QueryHits(metrics.functions, self.queries, hits)
+        evaluations = evaluate(metrics.metrics, graded, options.no_relevant, given, skipped)
         tied = tied_means(rankings, graded, evaluations[str(self.metrics.primary)])
         return Judged(graded, evaluations, self._within_budget(graded, sizes, skipped), tied)
 
-    def _within_budget(self, graded: GradedRankings, sizes: ContextSizes, skipped: Bools) -> schema.BudgetPart | None:
+    def _within_budget(
+        self, graded: GradedRankings, sizes: ContextSizes | None, skipped: Bools
+    ) -> schema.BudgetPart | None:
         """The scores of the first hits that fit into the budget, over the queries that were answered.
 
         None without a budget or known tokens. They go by the metric without its cutoff, since the budget cuts.
         """
         budget = self.options.budget
-        if budget is None or sizes.tokens is None:
+        if budget is None or sizes is None or sizes.tokens is None:
             return None
         hits, depth = np.minimum(sizes.fitting(budget), graded.lengths), graded.depth or 0
         not_full = (hits >= graded.lengths) & (graded.lengths >= depth) & ~skipped
         usual = float(np.median(sizes.tokens[not_full, -1])) if not_full.any() else 0.0
-        within = evaluated(graded.cut(hits), self.metrics.at_depth(graded.depth), self.options, skipped)
+        metrics = self.metrics.at_depth(graded.depth).metrics
+        within = evaluate(metrics, graded.cut(hits), self.options.no_relevant, skipped=skipped)
         return schema.BudgetPart(
             tokens=budget,
             hits=float(hits[~skipped].mean()) if not skipped.all() else 0.0,
@@ -200,40 +210,11 @@ class Scorer:
             scores=means({str(values.metric.at(None)): values for values in within.values()}),
         )
 
-    def grade(self, rankings: Rankings, chunks: ChunkSpans | None, top_k: int, *, is_whole: bool) -> GradedRankings:
-        """The grades of ``rankings``, as in ``judge``."""
-        options = self.options
-        if chunks is None:
-            labels = self.document_labels
-            return grade_codes(rankings.cut(top_k), labels.judgments, labels.codes, top_k, options.relevance_threshold)
-        return grade_chunks(rankings, chunks, self.span_labels, top_k, options, is_whole=is_whole)
-
-    def evaluate(self, graded: GradedRankings, skipped: Bools, hits: HitsOfQuery) -> dict[str, Evaluation]:
-        given = QueryHits(self.metrics.functions, self.queries, hits)
-        return evaluated(graded, self.metrics, self.options, skipped, given)
-
 
 def _spans(ranked: Ranked) -> ChunkSpans | None:
     """The positions of ranked chunks; None for documents."""
     units = ranked.candidates.units
     return None if ranked.unit == "document" else ChunkSpans(units.document, units.start, units.end)
-
-
-def evaluated(
-    graded: GradedRankings,
-    metrics: MetricChoice,
-    options: EvaluatorOptions,
-    skipped: Bools | None = None,
-    hits: QueryHits | None = None,
-) -> dict[str, Evaluation]:
-    """The evaluations by the metric's name; functions of the user get ``hits``.
-
-    A query that could not be answered, marked in ``skipped`` (queries,), counts in no mean: 0 would be a lie.
-    """
-    evaluations = evaluate(metrics.metrics, graded, options.no_relevant, hits)
-    if skipped is None or not skipped.any():
-        return evaluations
-    return {name: replace(values, counted=values.counted & ~skipped) for name, values in evaluations.items()}
 
 
 def tied_means(rankings: Rankings, graded: GradedRankings, evaluation: Evaluation) -> tuple[float, float] | None:

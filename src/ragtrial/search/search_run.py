@@ -19,8 +19,7 @@ from ragtrial.config.sweep import METHODS, SearchMethod, SearchOptions
 from ragtrial.errors import InputError, RagtrialError, RunError
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.pipeline.corpus_stages import EmbeddingStage
-from ragtrial.pipeline.outcome import score_settings
-from ragtrial.pipeline.run import Run
+from ragtrial.pipeline.run import Outcome, Run
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.pipeline.stage import NotBuiltError, Stage, all_needs
 from ragtrial.search.split import Split
@@ -65,7 +64,7 @@ class TrialRunner:
 
         def work(setting: Setting) -> tuple[int, list[str], int]:
             try:
-                needed = all_needs(self._batch.graph.run_of(setting).ranking)
+                needed = all_needs(self._batch.results.graph.run_of(setting).ranking)
             except RagtrialError:  # it fails when it is run
                 needed = []
             missing = [stage for stage in needed if self._is_missing(stage)]
@@ -80,7 +79,7 @@ class TrialRunner:
         for embedder in self._embedders - embedders:
             self._run.corpus.resources.release(embedder)
         self._embedders = embedders
-        scored = score_settings(self._batch, [setting]).scored.get(setting.name)
+        scored = self._batch.score(setting, Outcome())
         if scored is None:
             return None
         self.scored[setting.key] = scored

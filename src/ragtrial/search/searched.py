@@ -22,7 +22,7 @@ from ragtrial.config.sweep import METHODS, Combination, unique
 from ragtrial.config.variants import listed_config, probes_of
 from ragtrial.errors import Fault, InputError, ReportError
 from ragtrial.evaluation.grading import Scores
-from ragtrial.pipeline.outcome import notice_unlabelled, report_of, score_all, write_outcome
+from ragtrial.pipeline.reporting import report_of, write_outcome
 from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.report.model import Report, environment
 from ragtrial.report.schema import SearchedPart
@@ -46,7 +46,7 @@ def search_experiment(config: ExperimentConfig, options: RunOptions) -> Report:
     if options.settings is not None or config.search is None:
         raise InputError("a search chooses its settings; leave out the names, or set search to null.")
     run = Run.prepare(config, options)
-    notice_unlabelled(run)
+    run.notice_unlabelled()
     split = split_of(run, config.search)
     probes = [setting_of(probe.config, entry) for probe in probes_of(config) for entry in scored(probe.config)]
     run.of_settings([*run.settings, *{probe.key: probe for probe in probes}.values()]).check()
@@ -63,7 +63,7 @@ def search_experiment(config: ExperimentConfig, options: RunOptions) -> Report:
     measures = runner.measures_latency or (config.latency is None and len(chosen) <= MOST_TIMED)
     final = run.of_settings(list(chosen.values()), latency=measures, keeps_models=True)
     known = runner.scored if measures == runner.measures_latency else {}
-    outcome = score_all(final, known, were_reported=True)
+    outcome = final.score_all(known, were_reported=True)
     report = report_of(final, outcome, listed)
     names = {key: setting.name for key, setting in chosen.items()}
     result = result_of(search, report, names, names[baseline.key], ended)

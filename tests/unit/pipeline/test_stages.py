@@ -44,7 +44,7 @@ class Made:
     setting: Setting
 
     def result(self) -> SettingResult:
-        return Results(self.graph, self.setting.config).of(self.setting)
+        return Results(self.graph).of(self.setting)
 
     def chunks(self) -> Chunks:
         chunks = self.corpus.chunks(self.setting)
@@ -308,7 +308,7 @@ def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experimen
 def test_long_texts_are_counted_without_embedding_any(experiment: Experiment, minilm_folder: Path) -> None:
     limits = (f"embedder.tokenizer_model={minilm_folder}", "embedder.max_length=11")
     made = made_of(experiment, QUESTIONS, *limits)
-    results = Results(made.graph, made.setting.config)
+    results = Results(made.graph)
     counted = results.too_long(made.corpus.stages(made.setting), made.graph.questions)
     assert experiment.embedded() == []
     assert made.result().diagnostics.too_long == counted
@@ -349,7 +349,7 @@ def test_latency_is_measured_by_default_in_runs_of_at_most_ten_settings(
     file.write_text(json.dumps(config))
     evaluator = Run.of(experiment.config(*overrides))
     assert len(evaluator.settings) == settings
-    assert {evaluator.graph.run_of(one).latency is not None for one in evaluator.settings} == {is_measured}
+    assert {evaluator.results.graph.run_of(one).latency is not None for one in evaluator.settings} == {is_measured}
 
 
 def test_the_latency_of_a_fusion_is_that_of_all_its_parts_together(experiment: Experiment) -> None:
@@ -359,7 +359,7 @@ def test_the_latency_of_a_fusion_is_that_of_all_its_parts_together(experiment: E
     made = made_of(experiment, QUESTIONS, *fusion, latency=True)
     for setting in made.graph.settings:
         assert made.graph.run_of(setting).latency is not None
-        Results(made.graph, setting.config).of(setting)
+        Results(made.graph).of(setting)
     added = experiment.embedded()[before:]
     assert sorted(set(added)) == sorted(QUESTIONS)
     assert len(added) == 2 * (3 + len(QUESTIONS))  # dense, and the fusion
