@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
+from messages import message_of
 from ragtrial import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult, RetrievalEvaluator
 from ragtrial.errors import LabelsError
 from ragtrial.experiment import run_experiment
@@ -95,9 +96,8 @@ def test_results_are_scored_by_query_id_and_an_absent_one_scores_zero(experiment
         evaluator_of(experiment).run([results_of(rye="oven.txt", tea="oven.txt", cake="oven.txt")])
     assert str(caught.value) == "results of 'elsewhere' have queries without labels: 'cake', 'tea'."
     given = ExperimentResults("elsewhere", (QueryResult("rye"), QueryResult("keep"), QueryResult("rye", (Hit("a"),))))
-    with pytest.raises(LabelsError) as caught:
-        evaluator_of(experiment).run([given])
-    assert str(caught.value) == "results of 'elsewhere' have queries more than once: 'rye'; keep one."
+    message = message_of(LabelsError, evaluator_of(experiment).run, [given])
+    assert message == "results of 'elsewhere' have queries more than once: 'rye'; keep one."
 
 
 @pytest.mark.parametrize(("no_relevant", "value", "n"), [("skip", None, 3), ("zero", 0.0, 4)])
@@ -169,9 +169,7 @@ def test_labels_may_be_given_in_place_of_the_file_of_the_config(experiment: Expe
     (scored,) = evaluator.run([ExperimentResults("mine", (QueryResult("mine", (Hit("soup/leek.md"),)),))])
     assert scored.evaluations["recall@1"] == Mean(1.0, 1)
     wrong = PromptQueries((Query("mine", "soup", (Judgment("soup/leak.md"),)),))
-    with pytest.raises(LabelsError) as caught:
-        RetrievalEvaluator(experiment.config(), wrong).retrieve()
-    assert str(caught.value) == (
+    assert message_of(LabelsError, RetrievalEvaluator(experiment.config(), wrong).retrieve) == (
         "the given labels: query 'mine' judges 'soup/leak.md', which is not in the corpus (6 documents). "
         "Did you mean 'soup/leek.md'?"
     )

@@ -29,8 +29,6 @@ from ragtrial.cache.vectors import VectorCache, is_on_network, text_keys
 from ragtrial.cache.workspace import default_workspace
 from small_experiment import CONFIG, ragtrial, small_experiment
 
-# --- seals
-
 
 @pytest.fixture
 def sealed(tmp_path: Path) -> Path:
@@ -136,9 +134,6 @@ def test_a_database_whose_process_was_killed_while_it_wrote_is_whole(tmp_path: P
         assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("rows",)]
 
 
-# --- remembered hashes
-
-
 @pytest.fixture
 def old_file(tmp_path: Path) -> Path:
     """A file that has been left alone for a while, as far as its times tell."""
@@ -239,9 +234,6 @@ def test_a_changed_file_is_hashed_again_at_any_time(tmp_path: Path, old_file: Pa
     assert FileDigests(tmp_path / "digests.json").digest(old_file) == file_digest(old_file)
 
 
-# --- who is at work
-
-
 def test_many_may_be_present_and_only_the_last_can_be_alone(tmp_path: Path) -> None:
     first, second = Presence(tmp_path / "in-use"), Presence(tmp_path / "in-use")
     assert not first.become_alone()
@@ -266,9 +258,6 @@ def test_who_comes_while_another_is_alone_waits_and_says_so(tmp_path: Path, capl
         waiting.result(timeout=60).close()
     assert is_waiting
     assert caplog.messages == [f"waiting for what is being removed from {tmp_path}"]
-
-
-# --- arrays
 
 
 @given(

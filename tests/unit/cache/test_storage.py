@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from corpora import write_files
 from limits import full_disk
+from messages import message_of
 from ragtrial.cache.atomic import new_folder, write_bytes, write_text
 from ragtrial.cache.fingerprints import files_digest, fingerprint, text_key
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys
@@ -40,9 +41,6 @@ def python(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-# --- files and folders
 
 
 def test_a_written_file_replaces_the_old_one_and_can_be_read_by_others(tmp_path: Path) -> None:
@@ -137,9 +135,6 @@ def test_digests_follow_bytes_and_workspaces_keep_a_gitignore(tmp_path: Path) ->
     assert (tmp_path / "old" / ".gitignore").read_text() == "build/\n"
 
 
-# --- the workspace
-
-
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "workspace")
@@ -162,9 +157,7 @@ def test_a_stage_is_built_once_or_says_how_to_mend_it(workspace: Workspace) -> N
         with full_disk(100):
             (folder / "big").write_bytes(b"x" * 5000)
 
-    with pytest.raises(WorkspaceError) as caught:
-        workspace.stage("chunks", "a", "chunks (small)", build)
-    assert str(caught.value) == (
+    assert message_of(WorkspaceError, workspace.stage, "chunks", "a", "chunks (small)", build) == (
         f"{workspace.root}/chunks/a cannot be written: File too large. Free space, mend permissions, or name another "
         "folder with `workspace:` or RAGTRIAL_WORKSPACE."
     )
@@ -201,9 +194,6 @@ def test_a_workspace_of_another_layout_is_an_error_and_stays_as_it_is(tmp_path: 
     )
     assert caught.value.exit_code == 3
     assert (root / "LAYOUT").read_bytes() == content
-
-
-# --- vectors
 
 
 def keys_of(*numbers: int) -> Keys:
@@ -257,9 +247,7 @@ def test_a_batch_that_finds_the_disk_full_is_not_written_at_all_and_the_cache_go
 def test_a_cache_that_is_no_database_is_made_anew_or_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "v.db"
     path.write_bytes(b"not a database " * 1000)
-    with pytest.raises(WorkspaceError) as caught:
-        VectorCache(path, as_it_is=True)
-    assert str(caught.value) == (
+    assert message_of(WorkspaceError, VectorCache, path, as_it_is=True) == (
         f"the embedding cache {path} cannot be used: file is not a database. Free space or mend permissions; if the "
         "file is damaged, `ragtrial cache verify` removes it."
     )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from contests import report_of, run_into, with_metric
+from messages import message_of
 from ragtrial import compare, load_report
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.errors import ComparisonError, MetricError, ReportError
@@ -39,9 +40,6 @@ def shown(inputs: ComparisonInput, baseline: str | None = None) -> list[str]:
 
 def codes(inputs: ComparisonInput) -> list[str]:
     return [warning.code for warning in inputs.warnings]
-
-
-# names
 
 
 def test_settings_of_several_reports_are_called_after_them_and_pair_up_by_name(here: Path) -> None:
@@ -113,9 +111,6 @@ def test_reports_are_numbered_and_settings_and_metrics_chosen_by_name(here: Path
     assert input_of(["main"], primary="recall@3").metrics[0] == "recall@3"
     assert input_of(["main"], ["NDCG@3", "MRR@3"]).metrics == ("ndcg@3", "rr@3")
     assert input_of(["main"]).limited_to(["recall@3", "rr@3"]).metrics == ("ndcg@3", "recall@3", "rr@3")
-
-
-# settings and baselines
 
 
 @pytest.mark.parametrize(
@@ -191,18 +186,13 @@ def test_what_is_missing_is_refused(references: list[str], asked: dict[str, str]
 
 
 def test_reports_that_are_not_there_are_named_at_once_with_what_there_is(here: Path, tmp_path: Path) -> None:
-    with pytest.raises(ReportError) as caught:
-        input_of(["nowhere", "main:dens", ":dense"])
-    first, second, third = str(caught.value).splitlines()
+    first, second, third = message_of(ReportError, input_of, ["nowhere", "main:dens", ":dense"]).splitlines()
     assert first.startswith("'nowhere' is not a report: neither a folder with report.json nor a run in ")
     assert second.endswith("has no setting 'dens'. Did you mean 'dense'? It has: dense, bm25.")
     assert third.startswith("':dense' is not a report")
-    with pytest.raises(ReportError) as caught:
-        input_of([tmp_path])
-    assert str(caught.value).startswith(f"'{tmp_path}' is not a report: neither a folder with report.json nor ")
-    with pytest.raises(ReportError) as caught:
-        input_of([here])
-    assert " It holds branch, main. " in str(caught.value)
+    message = message_of(ReportError, input_of, [tmp_path])
+    assert message.startswith(f"'{tmp_path}' is not a report: neither a folder with report.json nor ")
+    assert " It holds branch, main. " in message_of(ReportError, input_of, [here])
 
 
 def test_a_failed_setting_is_told_and_absent_values_are_nan() -> None:
@@ -215,9 +205,6 @@ def test_a_failed_setting_is_told_and_absent_values_are_nan() -> None:
     nan = math.nan
     np.testing.assert_array_equal(inputs.scores("ndcg@3").values, [[0.5, nan, 0.25], [1.0, 0.75, 0.0]])
     np.testing.assert_array_equal(inputs.scores("ndcg@3").differences(inputs.pairs("a")), [[0.5, nan, -0.25]])
-
-
-# values
 
 
 def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_that_is_said() -> None:
@@ -238,23 +225,15 @@ def test_queries_that_a_setting_skipped_count_in_none_of_its_comparisons_and_tha
     assert "a: queries without ndcg@3, left out of every comparison with it: 1 of 3" in unskipped.warnings[0].message
 
 
-# metrics
-
-
 def test_a_metric_without_a_value_is_left_out_and_refused_as_the_primary() -> None:
     report = report_of({"a": [1.0], "b": [0.0]})
     ordered = with_metric(report, "rbo(p=0.9)@3", {"a": [None], "b": [None]})
     assert input_of([ordered]).metrics == ("ndcg@3",)
     assert input_of([ordered], ["ndcg@3", "rbo@3"]).metrics == ("ndcg@3", "rbo(p=0.9)@3")
-    with pytest.raises(ComparisonError) as caught:
-        input_of([report_of({"a": [None, None], "b": [None, None]})])
-    assert str(caught.value) == (
+    assert message_of(ComparisonError, input_of, [report_of({"a": [None, None], "b": [None, None]})]) == (
         "ndcg@3 has no value for any query: it counts queries with at least one document of a grade above 0. No other "
         'metric has one: label answers, for example with `ragtrial search CONFIG "a question" --label`, and run again.'
     )
-
-
-# in one call
 
 
 @pytest.mark.parametrize(

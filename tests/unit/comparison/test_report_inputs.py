@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from contests import changed_queries, metric_of, report_of, run_into
 from experiments import DOCUMENTS, QUERIES
+from messages import message_of
 from ragtrial import load_report
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
@@ -28,9 +29,7 @@ def called(name: str, **changes: Any) -> Report:
 
 
 def refusal(*reports: Report, **asked: Any) -> list[str]:
-    with pytest.raises(ComparisonError) as caught:
-        input_of(reports, **asked)
-    return str(caught.value).splitlines()
+    return message_of(ComparisonError, input_of, reports, **asked).splitlines()
 
 
 def warnings(inputs: ComparisonInput) -> dict[str, str]:
@@ -39,9 +38,6 @@ def warnings(inputs: ComparisonInput) -> dict[str, str]:
 
 def judged(*grades: tuple[str, int]) -> dict[str, list[JudgmentPart]]:
     return {"relevant_docs": [JudgmentPart(doc=doc, relevance=grade) for doc, grade in grades]}
-
-
-# labels and queries
 
 
 def test_queries_in_common_are_compared_and_others_refused_one_by_one() -> None:
@@ -120,9 +116,6 @@ def highest(labels: Sequence[tuple[str, int]]) -> dict[str, int]:
     return {doc: max(grade for other, grade in labels if other == doc) for doc, _ in labels}
 
 
-# passages and orders
-
-
 def spanned(*places: tuple[int, int]) -> dict[str, list[JudgmentPart]]:
     spans = [[SpanPart(start=start, end=end)] for start, end in places]
     return {"relevant_docs": [JudgmentPart(doc="a.md", relevance=1, spans=one) for one in spans]}
@@ -144,9 +137,6 @@ def test_passages_have_one_place_or_length(place: tuple[int, int], documents: st
         assert "query 'q1' has other labels of 'a.md'" in refusal(main, branch)[0]
     else:
         assert len(input_of([main, branch]).queries) == 4
-
-
-# units, thresholds, policies, formulas
 
 
 def test_other_units_and_all_differences_of_rules_are_told_at_once() -> None:
@@ -218,9 +208,7 @@ def here(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )  # fmt: skip
 def test_real_runs_by_other_rules_are_refused(other: str, message: str, here: Path) -> None:
-    with pytest.raises(ComparisonError) as caught:
-        input_of(["main", other])
-    assert message in str(caught.value).splitlines()
+    assert message in message_of(ComparisonError, input_of, ["main", other]).splitlines()
 
 
 def test_other_gains_and_documents_are_warnings_and_other_rules_of_no_matter_none(here: Path) -> None:
@@ -230,16 +218,12 @@ def test_other_gains_and_documents_are_warnings_and_other_rules_of_no_matter_non
         "other-primary-metric": "ndcg@3 decides, the primary metric of main; it is ndcg(gain=exp)@3 in gain.",
         "metrics-left-out": "left out, not in every report: ndcg(gain=exp)@3.",
     }
-    with pytest.raises(ComparisonError) as caught:
-        input_of(["gain", "main"])
-    assert str(caught.value).startswith("main has no ndcg(gain=exp)@3, the metric that decides. All have: ")
+    message = message_of(ComparisonError, input_of, ["gain", "main"])
+    assert message.startswith("main has no ndcg(gain=exp)@3, the metric that decides. All have: ")
     assert warnings(input_of(["main", "grown"])) == {
         "other-documents": "the documents of main and grown are not the same: differences may come from these."
     }
     assert input_of(["main", "threshold"], ["ndcg@3", "dcg@3"]).warnings == ()
-
-
-# scored elsewhere
 
 
 @pytest.fixture
@@ -287,6 +271,4 @@ def test_a_run_and_scores_by_its_labels_are_compared_over_unknown_documents(scor
     ],
 )  # fmt: skip
 def test_a_report_of_nothing_is_nothing_to_compare(report: Report, message: str) -> None:
-    with pytest.raises(ComparisonError) as caught:
-        input_of([report])
-    assert str(caught.value) == f"kitchen {message}"
+    assert message_of(ComparisonError, input_of, [report]) == f"kitchen {message}"

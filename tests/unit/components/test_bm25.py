@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bm25_shelf import Shelf, asked, ids, opened, scores, shelf
+from messages import message_of
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
@@ -170,18 +171,14 @@ def test_the_terms_are_read_once_for_all_weights_and_the_index_is_kept(bread: Sh
 def test_documents_without_a_word_are_told_before_and_after_cutting(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     empty = shelf(tmp_path / "empty", {"a": "", "b": " \n"})
-    with pytest.raises(CorpusError) as raised:
-        Bm25Retriever().check(empty, [])
-    assert str(raised.value) == (
+    assert message_of(CorpusError, Bm25Retriever().check, empty, []) == (
         "words: no document has any text (2 documents), so there is no word to look up; `dataset.corpus` names them."
     )
     for name, texts in {"marks": {"a": "!", "b": "..."}, "common": {"a": "the", "b": "of it"}}.items():
         (tmp_path / name).mkdir()
         held = shelf(tmp_path / name, texts)
         Bm25Retriever().check(held, [])
-        with pytest.raises(RunError) as failed:
-            asked(opened(held), "rye")
-        assert str(failed.value) == (
+        assert message_of(RunError, asked, opened(held), "rye") == (
             "words: no chunk has a word to look up, ignoring stop words (2 chunks); BM25 needs words. "
             "Look at the chunks with `ragtrial chunks`."
         )

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messages import message_of
 from ragtrial.components.chunkers.base import CHUNKERS, Ruler
 from ragtrial.components.chunkers.structured import CodeChunker, Language
 from ragtrial.errors import ModelNotFoundError
@@ -121,14 +122,10 @@ def test_functions_of_real_code_that_fit_are_never_cut(path: Path) -> None:
 
 def test_without_the_extra_it_is_said_which_one_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tree_sitter_rust", None)
-    with pytest.raises(ModelNotFoundError) as caught:
-        CodeChunker(language="rust").check()
-    assert str(caught.value) == (
+    assert message_of(ModelNotFoundError, CodeChunker(language="rust").check) == (
         "the chunker `code` for rust needs tree_sitter_rust, which is not installed: pip install 'ragtrial[code]'."
     )
     monkeypatch.setitem(sys.modules, "tree_sitter", None)
-    with pytest.raises(ModelNotFoundError) as caught:
-        CodeChunker(language="python").check()
-    assert str(caught.value) == (
+    assert message_of(ModelNotFoundError, CodeChunker(language="python").check) == (
         "the chunker `code` for python needs tree_sitter, which is not installed: pip install 'ragtrial[code]'."
     )

@@ -63,9 +63,6 @@ def replace_prefix(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "prefix": "another"} if number == 2 else row for number, row in enumerate(rows)]
 
 
-# What is made again.
-
-
 @pytest.mark.parametrize(
     ("context", "made_again"),
     [
@@ -86,9 +83,6 @@ def test_a_context_makes_again_what_depends_on_it_and_the_default_nothing(
     assert {kind for kind, _ in stages(experiment) - before} == made_again
 
 
-# Titles and sizes.
-
-
 def test_texts_too_long_for_the_model_are_counted_with_their_context(tmp_path: Path, tiny_model: Path) -> None:
     embedder = {"kind": "sentence-transformer", "model": str(tiny_model), "device": "cpu"}
     made = write_experiment(tmp_path, chunker={"kind": "recursive", "size": 30, "overlap": 0}, embedder=embedder)
@@ -97,9 +91,6 @@ def test_texts_too_long_for_the_model_are_counted_with_their_context(tmp_path: P
     (warning,) = run.too_long(run.settings[0])
     assert warning.message.startswith("dense: chunks longer than the 64 tokens that the model reads: 2;")
     assert not list(Run.of(made.config()).too_long(run.settings[0])[1:])
-
-
-# Settings and reports.
 
 
 def test_the_report_has_the_context_and_the_place_of_its_file_is_no_matter(prefixed: Experiment) -> None:
@@ -123,9 +114,6 @@ def test_the_report_has_the_context_and_the_place_of_its_file_is_no_matter(prefi
     file.write_text("".join(reversed(file.read_text().splitlines(keepends=True))))
     run_experiment(prefixed.config())
     assert {kind for kind, _ in stages(prefixed) - before} == {"contexts"}
-
-
-# Files that do not fit.
 
 
 def no_prefix_warnings(report: Report) -> list[str]:

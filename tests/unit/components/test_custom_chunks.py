@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments import DOCUMENTS, Experiment, write_experiment
+from messages import message_of
 from ragtrial.components.chunkers.base import Ruler, trimmed
 from ragtrial.components.chunkers.custom import CustomChunker
 from ragtrial.components.user_functions import FunctionReference
@@ -63,9 +64,7 @@ ORDER = "each must begin and end later than the one before."
     ],
 )
 def test_what_are_no_chunks_is_refused_with_the_piece(tmp_path: Path, body: str, fault: str) -> None:
-    with pytest.raises(ChunkerError) as caught:
-        chunks(tmp_path, body)
-    assert str(caught.value) == fault
+    assert message_of(ChunkerError, chunks, tmp_path, body) == fault
 
 
 PERIODIC = ("The same line again. " * 40 + "\n") * 10
@@ -93,9 +92,7 @@ def experiment(tmp_path: Path) -> Experiment:
 
 def test_the_document_is_named_where_the_function_fails(experiment: Experiment) -> None:
     (experiment.folder / "cutter.py").write_text("def cut(text):\n    return [(0, 10_000)]\n")
-    with pytest.raises(RunError) as caught:
-        run_experiment(experiment.config())
-    assert str(caught.value) == (
+    assert message_of(RunError, run_experiment, experiment.config()) == (
         f"setting 'dense': document 'bread/rolls.md': piece 1 that cutter:cut returned is (0, 10000); {SHAPE}"
     )
 
@@ -116,6 +113,4 @@ def test_text_that_a_function_leaves_out_is_counted_and_warned_of(experiment: Ex
     assert [one.message for one in report.warnings if one.code == "uncovered-text"] == [expected]
     (made_here,) = cut_settings(experiment.config())
     assert [one.message for one in made_here.warnings if one.code == "uncovered-text"] == [expected]
-    with pytest.raises(LabelsError) as caught:
-        run_experiment(experiment.config(), RunOptions(strict=True))
-    assert expected in str(caught.value)
+    assert expected in message_of(LabelsError, run_experiment, experiment.config(), RunOptions(strict=True))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from asked import TEXTS, Workplace, scores, show, workplace
+from messages import message_of
 from ragtrial.errors import ModelNotFoundError, RetrieverError, RunError
 from ragtrial.records import Question
 
@@ -112,15 +113,11 @@ UNKNOWN = "is not the id of a document (4 documents)."
     ],
 )  # fmt: skip
 def test_what_is_no_answer_is_refused_with_what_came_and_is_expected(place: Workplace, body: str, fault: str) -> None:
-    with pytest.raises(RetrieverError) as error:
-        place.found(body, "How?")
-    assert str(error.value) == fault
+    assert message_of(RetrieverError, place.found, body, "How?") == fault
 
 
 def test_a_failed_batch_names_its_queries_and_fails_where_none_is_answered(place: Workplace) -> None:
-    with pytest.raises(RetrieverError) as error:
-        place.found("raise ConnectionError('no route')", "x", "y", "z")
-    assert str(error.value) == (
+    assert message_of(RetrieverError, place.found, "raise ConnectionError('no route')", "x", "y", "z") == (
         "my_search:search raised ConnectionError for 3 queries at once, from 'x' to 'z': no route"
     )
     with pytest.raises(RetrieverError, match="raised ValueError for query 'bad 1'"):
@@ -155,9 +152,7 @@ def test_a_query_whose_answer_is_none_is_skipped_as_one_that_raises(place: Workp
 
 @pytest.mark.parametrize("on_error", ["stop", "skip"])
 def test_a_function_that_ends_the_program_fails_the_setting(place: Workplace, on_error: str) -> None:
-    with pytest.raises(RunError) as error:
-        place.found("import sys; sys.exit('bye')", "x", "y", on_error=on_error)
-    assert str(error.value) == (
+    assert message_of(RunError, place.found, "import sys; sys.exit('bye')", "x", "y", on_error=on_error) == (
         "my_search:search tried to end the program (SystemExit: bye) for 2 queries at once, from 'x' to 'y'."
     )
 
@@ -172,9 +167,6 @@ def test_a_limit_of_the_retriever_s_own_is_told(place: Workplace) -> None:
     assert place.search(*"vwxy").facts["limit"] is None
     place.write("def search(queries, top_k):\n    return [['a', 'b', 'c', 'd/e.md'] for _ in queries]\n")
     assert place.search(*"vwxyz").facts["limit"] is None
-
-
-# What is named.
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 from corpora import write_files
 from endpoint_double import EndpointDouble
 from experiments import python, write_experiment
+from messages import message_of
 from ragtrial.cache.fingerprints import file_digest, fingerprint
 from ragtrial.components.embedders import EMBEDDERS, Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
@@ -267,12 +268,10 @@ def test_files_are_hashed_by_whatever_is_given_to_hash_them(make: Make) -> None:
 
 def test_a_model_that_is_not_there_or_cannot_be_loaded_or_run_is_an_error(tmp_path: Path, tiny_model: Path) -> None:
     missing = tmp_path / "missing"
-    with pytest.raises(ModelNotFoundError) as caught:
-        SentenceTransformerEmbedder(model=str(missing)).hashed_parts()
-    assert str(caught.value) == f"the model folder {missing} is not there; `model:` takes a folder or a hub name."
-    with pytest.raises(ModelNotFoundError) as caught:
-        SentenceTransformerEmbedder(model=str(tmp_path)).hashed_parts()
-    assert str(caught.value) == f"the folder {tmp_path} holds no model: it has neither modules.json nor config.json."
+    message = message_of(ModelNotFoundError, SentenceTransformerEmbedder(model=str(missing)).hashed_parts)
+    assert message == f"the model folder {missing} is not there; `model:` takes a folder or a hub name."
+    said = message_of(ModelNotFoundError, SentenceTransformerEmbedder(model=str(tmp_path)).hashed_parts)
+    assert said == f"the folder {tmp_path} holds no model: it has neither modules.json nor config.json."
     folder = shutil.copytree(tiny_model, tmp_path / "model")
     (folder / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(EmbedderError, match=rf"^the model in {re.escape(str(folder))} cannot be loaded: "):
@@ -298,9 +297,8 @@ def test_a_model_that_is_not_there_or_cannot_be_loaded_or_run_is_an_error(tmp_pa
 def test_what_a_custom_function_returns_is_checked(tmp_path: Path, returned: str, message: str) -> None:
     (tmp_path / "plain.py").write_text(f"def embed(texts):\n    return {returned}\n")
     embedder = CustomEmbedder(function=FunctionReference("plain:embed", tmp_path))
-    with pytest.raises(EmbedderError) as caught:
-        cached(embedder, tmp_path).embed_now(["bread", "soup"])
-    assert str(caught.value).startswith(f"plain:embed {message}")
+    said = message_of(EmbedderError, cached(embedder, tmp_path).embed_now, ["bread", "soup"])
+    assert said.startswith(f"plain:embed {message}")
 
 
 def test_a_custom_function_is_given_at_most_a_batch(tmp_path: Path) -> None:

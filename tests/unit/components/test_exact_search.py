@@ -139,9 +139,6 @@ def test_a_search_leaves_its_queries_and_vectors_alone() -> None:
     np.testing.assert_array_equal(queries, asked)
 
 
-# Ties of every kind.
-
-
 @dataclass(frozen=True)
 class World:
     vectors: Vectors

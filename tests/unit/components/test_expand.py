@@ -65,9 +65,6 @@ def texts(refiner: ExpandRefiner, question: Question) -> list[str]:
     return [wording.text for wording in refiner.wordings(question)]
 
 
-# What is asked.
-
-
 def test_wordings_are_question_phrasings_and_templates_with_its_filters() -> None:
     refiner = expand(templates=["{query}", "A text on {query} ({query})"])
     assert texts(refiner, RYE) == ["rye?", "sourdough?", "dark bread?", "A text on rye? (rye?)"]
@@ -88,9 +85,6 @@ def test_wordings_are_question_phrasings_and_templates_with_its_filters() -> Non
     assert plain.asked(RYE) == plain.asked(other)
 
 
-# What becomes of the answers.
-
-
 def test_the_rankings_of_the_wordings_of_each_question_are_fused(units: Chunks) -> None:
     # Three wordings of the first question, one of the second.
     found = refined(units, expand(), [RYE, PLAIN], [[0, 1], [2, 1], [1], [2, 0]])
@@ -99,9 +93,6 @@ def test_the_rankings_of_the_wordings_of_each_question_are_fused(units: Chunks) 
     assert found.units is units
     assert found.facts == {"queries": 2, "mean_wordings": 2, "without_phrasings": 1}
     assert rows_of(refined(units, expand(), [Question("?", ("!",))], [[0], [1]])) == [[1, 0]]
-
-
-# What is said of it.
 
 
 def test_labels_without_any_phrasings_are_a_warning() -> None:
@@ -121,9 +112,6 @@ def test_labels_without_any_phrasings_are_a_warning() -> None:
     assert not list(expand().warnings("wide", {"queries": 0, "without_phrasings": 0}))
     unused = expand(phrasings=False, templates=["On {query}"])
     assert not list(unused.warnings("wide", facts))
-
-
-# What the config may say.
 
 
 def test_what_a_file_has_for_a_question_was_not_found_for_its_other_wordings(tmp_path: Path) -> None:

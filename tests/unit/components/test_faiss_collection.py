@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from experiments import write_experiment
+from messages import message_of
 from ragtrial.engines import Conditions, open_collection
 from ragtrial.engines.faiss import FaissCollectionOptions
 from ragtrial.errors import ConfigError, InputError
@@ -110,9 +111,7 @@ def test_an_index_that_cannot_be_searched_so_is_refused(
     made = options(tmp_path, index_of(factory), rows(), **more)
     if damage is not None:
         damage(tmp_path / "docs.index")
-    with pytest.raises(InputError) as caught:
-        open_collection(made)
-    assert fault in str(caught.value)
+    assert fault in message_of(InputError, open_collection, made)
 
 
 def test_metrics_numbers_and_conditions_that_cannot_be_are_refused(tmp_path: Path) -> None:
@@ -144,9 +143,7 @@ def test_rows_that_do_not_fit_are_named_with_their_line(
     tmp_path: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]], fault: str
 ) -> None:
     made = options(tmp_path, index_of("Flat"), change(rows()))
-    with pytest.raises(InputError) as caught:
-        open_collection(made)
-    assert str(caught.value) == f"{tmp_path}/{fault.format(path=made.path)}"
+    assert message_of(InputError, open_collection, made) == f"{tmp_path}/{fault.format(path=made.path)}"
 
 
 @pytest.mark.parametrize("key", ["path", "items"])

@@ -111,9 +111,6 @@ def test_lists_of_very_different_depths_and_many_questions_are_fused_row_by_row(
         np.testing.assert_array_equal(found.rankings.scores[question], row.scores[0])
 
 
-# Against the formulas, written with dicts.
-
-
 def values_by_dict(one: List, normalisation: Normalisation) -> tuple[dict[int, float], float]:
     """What becomes of the scores of a list, and what is given for a missing one."""
     if not one:

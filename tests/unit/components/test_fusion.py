@@ -10,6 +10,7 @@ import pytest
 
 from corpora import library_of
 from experiments import write_experiment
+from messages import message_of
 from ragtrial import run_experiment
 from ragtrial.components.interfaces import Candidates, RetrieverContext
 from ragtrial.components.refiners.fusion import FusionRefiner
@@ -64,9 +65,6 @@ def fused(library: Library, parts: Sequence[Candidates], **options: Any) -> Cand
     return refiner.refine([Question("?")] * len(parts[0].rankings), parts)
 
 
-# Chunk by chunk, or document by document.
-
-
 def test_parts_are_fused_chunk_by_chunk_or_by_documents(library: Library, halves: Chunks, wholes: Chunks) -> None:
     dense, bm25 = candidates(halves, [(0, 9.0), (1, 8.0), (2, 7.0)]), candidates(halves, [(2, 3.0), (5, 1.0)])
     found = fused(library, [dense, bm25])
@@ -104,9 +102,6 @@ def test_of_equal_ranks_the_heavier_part_and_first_chunk_count(
     assert found.rankings.scores.tolist() == [[10, 6]]
 
 
-# Questions that were skipped, or found nothing.
-
-
 def test_a_question_that_one_part_skipped_is_skipped(library: Library, halves: Chunks) -> None:
     dense = candidates(halves, [(0, 1.0)], [(1, 1.0)], [])
     bm25 = candidates(halves, [], [(2, 1.0)], [(3, 1.0)], skipped=[0])
@@ -118,28 +113,18 @@ def test_a_question_that_one_part_skipped_is_skipped(library: Library, halves: C
     assert fused(library, parts, method="weighted").skipped.tolist() == [True]
 
 
-# Scores that cannot be fused.
-
-
 def test_parts_without_scores_or_beyond_float32_are_refused(library: Library, halves: Chunks) -> None:
     nan = float("nan")
     parts = [candidates(halves, [(0, 1.0)], [(1, 1.0)]), candidates(halves, [(0, nan)], [(2, 3.0)])]
-    with pytest.raises(RunError) as raised:
-        fused(library, parts, method="weighted", normalisation="z_score")
-    assert str(raised.value) == (
+    assert message_of(RunError, fused, library, parts, method="weighted", normalisation="z_score") == (
         "the hits of 'bm25' have no finite scores for 1 of 2 queries, which method: weighted cannot use; set method: "
         "rrf, which looks at ranks alone."
     )
     assert len(fused(library, parts).rankings) == 2
     huge = candidates(halves, [(0, 3e38), (1, 1.0)])
-    with pytest.raises(RunError) as raised:
-        fused(library, [huge, huge], method="weighted", normalisation="none")
-    assert str(raised.value) == (
+    assert message_of(RunError, fused, library, [huge, huge], method="weighted", normalisation="none") == (
         "the scores of 'dense', 'bm25' are too large to be added (float32); set method: rrf or another normalisation."
     )
-
-
-# What the config may say.
 
 
 @pytest.mark.parametrize(("unit", "chunker"), [("span", "document"), ("document", "document"), ("span", "recursive")])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from asked import Workplace, scores, show, workplace
+from messages import message_of
 from ragtrial.errors import RetrieverError, RunError
 
 pytestmark = pytest.mark.slow
@@ -188,15 +189,11 @@ def test_a_langchain_document_without_an_id_says_what_its_metadata_has(place: Wo
     code = "from langchain_core.documents import Document\n"
     code += "def search(queries, top_k):\n    return [[Document(page_content='x', metadata={'source': 'rye.md'})]]\n"
     place.write(code)
-    with pytest.raises(RetrieverError) as error:
-        place.search("x")
-    assert str(error.value) == (
+    assert message_of(RetrieverError, place.search, "x") == (
         "my_search:search, query 'x': hit 1 is a Document with no id; it has ['source']: name the key that holds the "
         "document's id with `document:`."
     )
-    with pytest.raises(RetrieverError) as error:
-        place.search("x", document="file")
-    assert str(error.value) == (
+    assert message_of(RetrieverError, place.search, "x", document="file") == (
         "my_search:search, query 'x': hit 1 is a Document with no 'file' in its metadata; it has ['source']: name the "
         "key that holds the document's id with `document:`."
     )
@@ -228,9 +225,7 @@ def test_a_retriever_of_llama_index_keeps_its_own_number_and_serves_every_depth(
 
 
 def test_a_node_of_llama_index_is_of_the_document_in_its_metadata_or_itself(place: Workplace) -> None:
-    with pytest.raises(RetrieverError) as error:
-        place.search("x", name="llama:Own")
-    assert str(error.value) == (
+    assert message_of(RetrieverError, place.search, "x", name="llama:Own") == (
         "llama:Own, query 'x': 'node-1' is not the id of a document (3 documents). Its 'file' is one: 'soup.md'; set "
         "`document: file`."
     )
@@ -268,6 +263,4 @@ def test_parts_of_haystack_are_asked_for_top_k_or_a_text(place: Workplace) -> No
     ],
 )  # fmt: skip
 def test_what_takes_no_text_says_so(place: Workplace, name: str, options: dict[str, bool], fault: str) -> None:
-    with pytest.raises(RunError) as error:
-        place.search("x", name=name, options=options)
-    assert str(error.value) == fault
+    assert message_of(RunError, place.search, "x", name=name, options=options) == fault

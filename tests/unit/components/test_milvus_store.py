@@ -53,9 +53,6 @@ def starved(many: Vectors, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# What searches look at.
-
-
 def test_a_search_for_more_hits_than_ef_search_is_as_wide_as_the_hits(
     many: Vectors, queries: Any, starved: Path, url: str, tmp_path: Path
 ) -> None:
@@ -110,9 +107,6 @@ def test_a_build_with_other_options_is_refused(many: Vectors, tmp_path: Path, mo
         store_of(STARVED).build(many, tmp_path, nothing)
 
 
-# Whether the index is used.
-
-
 @pytest.mark.skipif(bool(PACKAGED), reason="the packaged server says which segments have an index")
 def test_milvus_lite_as_a_server_does_not_show_whether_searches_use_the_index(url: str, tmp_path: Path) -> None:
     with opened(store_of(STARVED, url=url), vectors_of(like_embeddings(20, 16, seed=3)), tmp_path) as index:
@@ -134,9 +128,6 @@ def test_a_small_segment_is_scanned_by_a_server_and_that_is_seen(url: str, tmp_p
         use = index.use()
     assert use.is_used is False
     assert use.evidence == "Milvus has loaded all 600 vectors without an index, whatever describe_index says."
-
-
-# What goes wrong.
 
 
 def test_a_damaged_graph_is_an_error_with_the_folder(many: Vectors, starved: Path, tmp_path: Path) -> None:

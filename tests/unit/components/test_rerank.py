@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from messages import message_of
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.cache.vectors import VectorCache
 from ragtrial.components.refiners.rerankers import TextPairs
@@ -184,9 +185,7 @@ def test_candidates_without_text_come_last_and_fail_a_setting_of_none_other(benc
         "documents are empty."
     )
     units = documents(bench, "0.txt")
-    with pytest.raises(RunError) as failure:
-        bench.refined(QUESTIONS, candidates(units, [[0], []]))
-    assert str(failure.value) == (
+    assert message_of(RunError, bench.refined, QUESTIONS, candidates(units, [[0], []])) == (
         "refined: no candidate of 1 has any text, and a reranker reads texts. See whether the documents are empty."
     )
     with pytest.raises(RunError, match=r"empty, or set title: true\.$"):
@@ -207,9 +206,8 @@ def test_models_of_no_score_are_refused(bench: Bench, tiny_model: Path, minilm_f
         (bare, "it has no layer that gives a score (its architecture is BertForMaskedLM)"),
     ):
         override = f"retrievers.refined.model={model}"
-        with pytest.raises(ConfigError) as fault:
-            bench.refiner(override).check(bench.materials(override), [])
-        assert str(fault.value) == f"refined: the model {str(model)!r} cannot rerank: {why}. {ending}"
+        message = message_of(ConfigError, bench.refiner(override).check, bench.materials(override), [])
+        assert message == f"refined: the model {str(model)!r} cannot rerank: {why}. {ending}"
     bench.refiner().check(bench.materials(), [])
 
 
@@ -228,9 +226,7 @@ def test_a_model_saved_by_the_library_is_taken_for_what_it_is(bench: Bench, rera
 @pytest.mark.parametrize("length", [3, 65])
 def test_a_length_that_the_model_cannot_read_is_refused(bench: Bench, reranker: Path, length: int) -> None:
     override = f"retrievers.refined.max_length={length}"
-    with pytest.raises(ConfigError) as fault:
-        bench.refiner(override).check(bench.materials(override), [])
-    assert str(fault.value) == (
+    assert message_of(ConfigError, bench.refiner(override).check, bench.materials(override), []) == (
         f"refined: max_length is {length}; it must be from 4 (with 3 special tokens) to 64 for the model "
         f"{str(reranker)!r}."
     )
@@ -243,9 +239,7 @@ def test_a_model_that_gives_no_numbers_fails_and_names_the_question(own_bench: B
     tensors = load_file(weights)
     tensors["classifier.bias"][:] = np.nan
     save_file(tensors, weights, metadata={"format": "pt"})
-    with pytest.raises(RunError) as failure:
-        own_bench.refined(QUESTIONS[:1], candidates(documents(own_bench, "a.txt"), [[0]]))
-    assert str(failure.value) == (
+    assert message_of(RunError, own_bench.refined, QUESTIONS[:1], candidates(documents(own_bench, "a.txt"), [[0]])) == (
         f"the reranker in {weights.parent} returned NaN or infinity for 1 pair, the first with the question "
         "'How long do I bake rye bread?'; use a model that gives each pair one finite score."
     )

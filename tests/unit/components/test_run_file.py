@@ -124,9 +124,6 @@ def test_what_does_not_fit_is_refused_before_anything_is_run(place: Workplace, c
     assert str(error.value) == fault.format(file=retriever.path)
 
 
-# In an experiment.
-
-
 def means(report: Any) -> dict[str, dict[str, float | None]]:
     return {one.name: {name: score.mean for name, score in one.scores.items()} for one in report.settings}
 

@@ -133,9 +133,6 @@ def test_wherever_asking_begins_the_same_widths_follow(begin: int, asked: list[i
     assert deeper(10, ExactStore().width) == 20
 
 
-# Real engines
-
-
 RETRIEVERS: Mapping[str, Mapping[str, Any]] = {
     "dense": {"kind": "dense", "top_k": 8},
     "more": {"kind": "dense", "top_k": 12},

@@ -85,9 +85,6 @@ def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
     assert all(fault.file == "config.yaml" and fault.message for fault in faults)
 
 
-# What is refused.
-
-
 def test_all_faults_of_a_text_are_told_and_texts_know_their_folder() -> None:
     assert faults_of("a: 1\na: 2\nb: !x 3\nc: '${NOT_SET} ${TOO}'\n") == [
         "2:1: duplicate key 'a' (first used in line 1).",
@@ -152,9 +149,6 @@ def test_fifty_levels_are_read() -> None:
     read(f"a: {'[' * 50}{']' * 50}\n")
 
 
-# Aliases and merge keys.
-
-
 @pytest.mark.parametrize(
     ("merge", "expected"),
     [("{<<: *b, x: 3}", {"x": 3, "y": 2}),
@@ -166,9 +160,6 @@ def test_fifty_levels_are_read() -> None:
 def test_a_merge_key_adds_what_is_not_there_the_first_source_first(merge: str, expected: dict[str, int]) -> None:
     text = f"b: &b {{x: 1, y: 2}}\nc: &c {{x: 9, z: 8}}\nd: &d {{<<: *b, y: 7}}\na: {merge}\n"
     assert read(text).value["a"] == expected
-
-
-# Variables.
 
 
 @pytest.mark.parametrize(

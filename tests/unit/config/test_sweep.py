@@ -21,9 +21,6 @@ def made(sweep: str) -> list[dict[str, Any]]:
     return [dict(one.values) for one in combined(read(written(sweep)))]
 
 
-# What is combined.
-
-
 def test_the_last_axis_is_the_fastest_and_a_billion_are_refused() -> None:
     assert made("matrix: {chunker.size: [128, 256], retrievers.dense.top_k: [10, 60]}") == [
         {SIZE: 128, TOP_K: 10},
@@ -92,9 +89,6 @@ def test_there_are_as_many_as_the_product_less_the_excluded(matrix: dict[str, li
     found, _ = combinations(sweep)
     assert len(found) == prod(map(len, matrix.values())) - dropped + len(more)
     assert len({one.identity for one in found}) == len(found)
-
-
-# What a combination makes of the config.
 
 
 def with_last(sweep: str, base: str = BASE, **environment: str) -> Any:
@@ -220,9 +214,6 @@ matrix:
     assert place_of(made, "retrievers", "dense", "top_k") == "config.yaml:7:33"
     assert place_of(made, "retrievers", "dense", "kind") == "config.yaml:-2:11"
     assert place_of(made, "retrievers") == "config.yaml:-3:1"
-
-
-# The page.
 
 
 def test_the_example_and_the_axes_of_the_page_are_what_it_says(root: Path) -> None:

@@ -43,9 +43,6 @@ include: [{embedder: {model: a}, embedder.model: ip}, {chunker: {kind: document}
     ]
 
 
-# The shape.
-
-
 @pytest.mark.parametrize(
     ("axis", "column", "message"),
     [
@@ -80,9 +77,6 @@ exclude: [{chunker.overlap: 10}, {chunker.size: 200, chunker.overlap: 30}, {seed
     ]
 
 
-# Keys.
-
-
 @pytest.mark.parametrize(
     ("key", "message"),
     [
@@ -115,9 +109,6 @@ def test_a_key_of_no_setting_is_refused(key: str, message: str) -> None:
 def test_what_is_no_option_is_refused_where_the_sweep_has_its_value(key: str, message: str) -> None:
     assert faults_of(f"matrix: {{{key}: [1]}}") == [f"1:{len(key) + 15}: {message}"]
     assert faults_of(f"include: [{{{key}: 1}}]") == [f"1:14: {message}"]
-
-
-# Values.
 
 
 # Exclude, include, size.

@@ -7,6 +7,7 @@ import pytest
 
 from corpora import write_files, write_rows
 from forms import qrels_rows
+from messages import message_of
 from ragtrial.dataset.datasets import DatasetOptions, beir_labels, corpus_of
 from ragtrial.errors import CorpusError, LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query
@@ -42,9 +43,7 @@ def with_qrels(folder: Path, content: str | bytes, split: str = "test") -> Path:
 
 
 def faults_of(folder: Path, split: str = "test") -> list[str]:
-    with pytest.raises(LabelsError) as caught:
-        beir_labels(folder, split)
-    return [line.replace(f"{folder}/", "") for line in str(caught.value).splitlines()]
+    return [line.replace(f"{folder}/", "") for line in message_of(LabelsError, beir_labels, folder, split).splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -132,14 +131,10 @@ def test_every_bad_query_is_refused_with_its_line(folder: Path) -> None:
 def test_a_folder_without_the_files_is_refused_with_what_is_missing(folder: Path, tmp_path: Path) -> None:
     assert faults_of(folder) == ["qrels: has no test.tsv (nor test.tsv.gz); `dataset.beir` names a BEIR folder."]
     (with_qrels(folder, QRELS) / "queries.jsonl").unlink()
-    with pytest.raises(LabelsError) as no_queries:
-        beir_labels(folder, "test")
-    assert str(no_queries.value) == (
+    assert message_of(LabelsError, beir_labels, folder, "test") == (
         f"{folder}: has no queries.jsonl (nor queries.jsonl.gz); `dataset.beir` names a BEIR folder."
     )
-    with pytest.raises(CorpusError) as no_corpus:
-        corpus_of(DatasetOptions(beir=str(folder)))
-    assert str(no_corpus.value) == (
+    assert message_of(CorpusError, corpus_of, DatasetOptions(beir=str(folder))) == (
         f"{folder}: has no corpus.jsonl (nor corpus.jsonl.gz); `dataset.beir` names a BEIR folder."
     )
 

@@ -9,6 +9,7 @@ import pytest
 
 from corpora import write_files, write_rows
 from forms import qrels_rows
+from messages import message_of
 from ragtrial.cache import untrusted
 from ragtrial.dataset.documents import (
     HIDDEN,
@@ -25,9 +26,7 @@ from ragtrial.runs.inputs import read_qrels
 
 
 def fault_of(corpus: Path) -> str:
-    with pytest.raises(CorpusError) as caught:
-        list(read_documents(corpus))
-    return str(caught.value)
+    return message_of(CorpusError, list, read_documents(corpus))
 
 
 def way_on(corpus: Path) -> str:
@@ -63,10 +62,9 @@ def test_links_to_files_are_read_and_links_to_nothing_are_named(tmp_path: Path) 
     (corpus / "gone.md").symlink_to(tmp_path / "nowhere.md")
     documents = read_documents(corpus)
     assert [next(documents).id, next(documents).id] == ["a.txt", "b.txt"]
-    with pytest.raises(CorpusError) as caught:
-        next(documents)
+    message = message_of(CorpusError, next, documents)
     told = f"{corpus}/gone.md: is a link to {tmp_path}/nowhere.md, which is not there; mend the link, or remove it."
-    assert str(caught.value) == told + way_on(corpus)
+    assert message == told + way_on(corpus)
     skipped: list[Fault] = []
     assert len(list(read_documents(corpus, skipped))) == 2
     assert [fault.message for fault in skipped] == [told.partition(": ")[2]]
@@ -128,9 +126,8 @@ def test_a_corpus_that_is_not_there_and_one_without_documents_are_refused(tmp_pa
     write_files(tmp_path / "empty", {"a.rst": "x", ".b.txt": "x"})
     (tmp_path / "empty.jsonl").write_text("\n\n")
     absent = tmp_path / "absent"
-    with pytest.raises(CorpusError) as caught:
-        corpus_files(absent)
-    assert str(caught.value) == f"{absent}: there is no such folder or file; `dataset.corpus` names it."
+    message = message_of(CorpusError, corpus_files, absent)
+    assert message == f"{absent}: there is no such folder or file; `dataset.corpus` names it."
     assert fault_of(tmp_path / "empty") == (
         f"{tmp_path}/empty: has no documents; files ending in .htm, .html, .markdown, .md, .pdf, .txt are read."
     )
@@ -161,10 +158,9 @@ def test_rows_are_read_in_their_order_and_ids_stand_once(tmp_path: Path) -> None
         f"{path}:6: document 'a' is in line 1 already." + way_on(path)
     )
     folder = write_files(tmp_path / "folder", {"one.md": "# Title"})
-    with pytest.raises(CorpusError) as caught:
-        corpus_fingerprint(folder / "one.md")
+    said = message_of(CorpusError, corpus_fingerprint, folder / "one.md")
     message = "a corpus that is one file must be a .jsonl or .jsonl.gz; for documents name their folder."
-    assert str(caught.value) == f"{folder / 'one.md'}: {message}"
+    assert said == f"{folder / 'one.md'}: {message}"
     assert "says that it is in 'klingon'" in fault_of(write_files(tmp_path, {"a.html": b"<meta charset=klingon>\xe9"}))
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from messages import message_of
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.errors import LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query, Span
@@ -19,9 +20,7 @@ def written(folder: Path, content: str | bytes, name: str = "prompt_queries.json
 def faults_of(folder: Path, content: str | bytes) -> list[str]:
     """What is wrong, each without the name of the file."""
     path = written(folder, content)
-    with pytest.raises(LabelsError) as caught:
-        load_prompt_queries(path)
-    lines = str(caught.value).splitlines()
+    lines = message_of(LabelsError, load_prompt_queries, path).splitlines()
     assert all(line.startswith(str(path)) for line in lines)
     return [line.removeprefix(str(path)) for line in lines]
 
@@ -111,10 +110,9 @@ def test_the_named_file_wins_and_all_faults_of_form_are_reported(tmp_path: Path)
     assert [labels_file(path) for path in paths] == paths
     written(tmp_path, WHOLE)
     absent = tmp_path / "labels.json"
-    with pytest.raises(LabelsError) as caught:
-        load_prompt_queries(absent)
-    assert str(caught.value).startswith(f"{absent}: there is no such file. `ragtrial search CONFIG ")
-    assert "labels convert" in str(caught.value)
+    message = message_of(LabelsError, load_prompt_queries, absent)
+    assert message.startswith(f"{absent}: there is no such file. `ragtrial search CONFIG ")
+    assert "labels convert" in message
     content = """{"prompt": 5,
  "queries": [
   {"id": "a", "txt": "x", "relevant_docs": [{"doc": "d", "relevance": "high"}]},
@@ -139,9 +137,7 @@ CONVERT = 'Labels are {"queries": [...]}. `ragtrial labels convert labels.json -
 def test_what_is_no_labels_file_names_the_command_that_makes_one(tmp_path: Path, content: str, why: str) -> None:
     file = tmp_path / "labels.json"
     file.write_text(content)
-    with pytest.raises(LabelsError) as caught:
-        load_prompt_queries(file)
-    assert f"{file}{why}" in str(caught.value)
+    assert f"{file}{why}" in message_of(LabelsError, load_prompt_queries, file)
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,6 @@ def fault_of(path: Path) -> str:
     return str(caught.value).removeprefix(f"{path}: ")
 
 
-# The text.
-
-
 def test_pages_are_apart_and_a_broken_title_is_none(tmp_path: Path) -> None:
     found = read(tmp_path, "Reset the hub.\nHold the button.", "Wait a minute.", "Done.")
     assert found == PdfText("Reset the hub.\nHold the button.\n\nWait a minute.\n\nDone.", (0, 33, 49), "")
@@ -86,9 +83,6 @@ def test_a_page_has_the_words_that_a_reader_sees_from_its_start_on(tmp_path: Pat
     assert pages_of(read(tmp_path, "", page, "", page, "")) == ["", text, "", text, ""]
 
 
-# The title.
-
-
 @pytest.mark.parametrize(
     ("title", "read_as"),
     [("User manual", "User manual"), ("  Manual\r\n of the   hub ", "Manual of the hub"),
@@ -98,9 +92,6 @@ def test_a_page_has_the_words_that_a_reader_sees_from_its_start_on(tmp_path: Pat
 )  # fmt: skip
 def test_the_title_is_that_of_the_metadata_if_a_person_wrote_it(tmp_path: Path, title: str, read_as: str) -> None:
     assert read(tmp_path, "text", title=title).title == read_as
-
-
-# What cannot be read.
 
 
 BREAKS_OFF = "is damaged: it breaks off before its end; download or copy it again."
@@ -154,9 +145,6 @@ def test_what_is_no_pdf_is_refused(tmp_path: Path, content: bytes, fault: str) -
     assert fault_of(written(tmp_path, content)) == fault
 
 
-# Empty pages.
-
-
 def empty_pages_of(*pages: str) -> list[ReportWarning]:
     starts = tuple(len(PAGE_BREAK.join([*pages[:count], ""])) for count in range(len(pages)))
     return list(empty_pages(Document("manual.pdf", PAGE_BREAK.join(pages), "", starts)))
@@ -170,9 +158,6 @@ def test_pages_without_text_are_counted_and_named() -> None:
     ]
     assert empty_pages_of("a", "b") == []
     assert list(empty_pages(Document("notes.txt", ""))) == []
-
-
-# In the library, and in chunks.
 
 
 def library_with(folder: Path, files: dict[str, str | bytes]) -> Library:

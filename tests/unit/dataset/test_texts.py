@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messages import message_of
 from ragtrial.dataset.json_places import id_of, json_row, json_value, places
 from ragtrial.dataset.texts import as_utf8, decoded, is_unicode, normalised, read_bytes, text_hash
 from ragtrial.errors import CorpusError, LabelsError
@@ -68,9 +69,7 @@ def test_marks_count_at_the_start_and_files_are_unpacked_by_name(tmp_path: Path)
 
 
 def refusal(content: bytes) -> str:
-    with pytest.raises(CorpusError) as caught:
-        decoded(content, "notes.txt", CorpusError)
-    return str(caught.value)
+    return message_of(CorpusError, decoded, content, "notes.txt", CorpusError)
 
 
 @pytest.mark.parametrize(
@@ -162,9 +161,7 @@ _GOOD = gzip.compress(b"hello, hello, hello\n" * 20, mtime=0)
 def test_a_damaged_archive_is_an_input_error(tmp_path: Path, content: bytes, reason: str) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(content)
-    with pytest.raises(LabelsError) as caught:
-        read_bytes(path, LabelsError)
-    assert str(caught.value).startswith(f"{path}: cannot be read: {reason}")
+    assert message_of(LabelsError, read_bytes, path, LabelsError).startswith(f"{path}: cannot be read: {reason}")
 
 
 def test_a_missing_file_a_folder_and_a_path_below_a_file_are_told_apart(tmp_path: Path) -> None:
@@ -175,9 +172,7 @@ def test_a_missing_file_a_folder_and_a_path_below_a_file_are_told_apart(tmp_path
         (tmp_path, "is a folder; a file is needed here."),
         (file / "below", "cannot be read: Not a directory."),
     ]:
-        with pytest.raises(LabelsError) as caught:
-            read_bytes(path, LabelsError)
-        assert str(caught.value) == f"{path}: {message}"
+        assert message_of(LabelsError, read_bytes, path, LabelsError) == f"{path}: {message}"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
@@ -185,9 +180,7 @@ def test_a_file_without_read_permission_is_an_input_error(tmp_path: Path) -> Non
     path = tmp_path / "secret.txt"
     path.write_text("x")
     path.chmod(0)
-    with pytest.raises(CorpusError) as caught:
-        read_bytes(path, CorpusError)
-    assert str(caught.value) == f"{path}: cannot be read: Permission denied."
+    assert message_of(CorpusError, read_bytes, path, CorpusError) == f"{path}: cannot be read: Permission denied."
 
 
 _scalars = st.one_of(

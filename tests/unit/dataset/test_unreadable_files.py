@@ -44,9 +44,6 @@ def fault_of(corpus: Path, skipped: list[Fault] | None = None) -> str:
     return str(caught.value)
 
 
-# Reading.
-
-
 def test_unreadable_files_and_broken_archives_are_named(tmp_path: Path) -> None:
     corpus = write_files(tmp_path / "corpus", BAD)
     named = [f"{corpus}/{reason}" for reason in REASONS]
@@ -108,9 +105,6 @@ def test_what_was_left_out_is_counted_and_named_below_the_corpus(tmp_path: Path)
     assert warning.message == ("1 row of the corpus left out, unreadable (dataset.on_error: skip). corpus.jsonl:1: y.")
 
 
-# The fingerprint.
-
-
 def test_the_fingerprint_follows_unreadable_files_and_pdfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = write_files(tmp_path / "corpus", {"a.txt": "x"})
     rows = write_rows(tmp_path / "corpus.jsonl", [{"_id": "a", "text": "x"}])
@@ -122,9 +116,6 @@ def test_the_fingerprint_follows_unreadable_files_and_pdfs(tmp_path: Path, monke
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
     assert corpus_fingerprint(without) == before[0]
     assert corpus_fingerprint(with_pdf) != before[1]
-
-
-# Without the package.
 
 
 def test_pdfs_without_a_reader_are_one_error_or_left_out(

@@ -14,6 +14,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from corpora import write_rows
 from limits import full_disk
+from messages import message_of
 from ragtrial.cli.label_command import _stopped
 from ragtrial.errors import InputError, LabelsError, RunError
 from ragtrial.labelling.label_files import OverlayText
@@ -165,10 +166,9 @@ def test_a_worklist_of_other_labels_is_refused_and_they_are_named(tmp_path: Path
     worklist = write_work(tmp_path)
     other = {"queries": [{"id": "q1", "text": "something else", "relevant_docs": []}]}
     (tmp_path / "prompt_queries.json").write_text(json.dumps(other))
-    with pytest.raises(LabelsError) as error:
-        Session(worklist)
+    message = message_of(LabelsError, Session, worklist)
     file = tmp_path / "prompt_queries.json"
-    assert str(error.value).splitlines() == [
+    assert message.splitlines() == [
         f"{file}: query 'q1' is 'something else'; in the worklist it is 'thirty days to return an item'.",
         f"{file}: there is no query 'q2', 'which batteries are covered', of which the worklist asks.",
         f"{file}: The worklist is of other labels: name its own (--labels FILE), or make one of these: ragtrial pool.",
@@ -241,9 +241,7 @@ def test_a_journal_that_cannot_be_names_its_line(session: Session, tmp_path: Pat
     session.close()
     first = session.answers.file.read_text().splitlines()[0]
     session.answers.file.write_text(f"{first}\n{line}\n")
-    with pytest.raises(InputError) as error:
-        Session(tmp_path / "worklist.json")
-    assert str(error.value).startswith(f"{session.answers.file}:2: {told}")
+    assert message_of(InputError, Session, tmp_path / "worklist.json").startswith(f"{session.answers.file}:2: {told}")
 
 
 def test_what_two_people_answered_is_noted_under_the_name_of_each(session: Session, tmp_path: Path) -> None:
@@ -460,9 +458,7 @@ def test_quotes_say_where_they_stand(tmp_path: Path) -> None:
 def test_a_passage_that_is_not_there_is_refused(tmp_path: Path, passage: str, at: int | None, told: str) -> None:
     worklist = write_work(tmp_path, [item("Parcels take two days [...] to arrive", start=None)])
     with Session(worklist) as session:
-        with pytest.raises(InputError) as error:
-            session.quote(passage, at)
-        assert str(error.value) == told
+        assert message_of(InputError, session.quote, passage, at) == told
         assert not session.answers.can_undo
 
 
@@ -503,9 +499,6 @@ def test_answers_for_a_beir_folder_go_into_its_overlay(tmp_path: Path) -> None:
         session.save()
         assert (agreement_of(session).n, agreement_of(session).alike) == (1, 1)
     assert OverlayText.read(tmp_path / "mine.tsv").judged == {("b1", "d2"): 2}
-
-
-# saving
 
 
 def somebody_else_judges(folder: Path, doc: str | None, relevance: int) -> None:

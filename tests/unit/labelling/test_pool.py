@@ -120,9 +120,6 @@ def test_rankings_that_do_not_give_the_scores_are_refused(tmp_path: Path) -> Non
         pool_of(load_report(report.folder))
 
 
-# The command, on a run of the kitchen
-
-
 @pytest.fixture
 def kitchen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "400")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messages import message_of
 from ragtrial.labelling.worklist import TextToGrade, Worklist, WorklistError, read_worklist, speaks_of, write_worklist
 from ragtrial.records import Judgment, Span
 
@@ -33,9 +34,7 @@ def written(folder: Path, **changes: Any) -> Path:
 
 
 def refusal(file: Path) -> str:
-    with pytest.raises(WorklistError) as refused:
-        read_worklist(file)
-    return str(refused.value)
+    return message_of(WorklistError, read_worklist, file)
 
 
 @given(items=st.lists(ITEMS, min_size=1, max_size=4, unique_by=lambda one: (one.query, one.doc, one.start, one.end)))
@@ -68,14 +67,11 @@ def test_its_paths_are_relative_and_all_faults_are_told_at_once(tmp_path: Path) 
 def test_a_file_that_is_there_is_kept_unless_it_is_to_be_replaced(tmp_path: Path) -> None:
     file = tmp_path / "worklist.json"
     file.write_text("mine")
-    with pytest.raises(WorklistError) as refused:
-        write_worklist(Worklist.model_validate(WRITTEN), file)
-    assert str(refused.value) == (
+    assert message_of(WorklistError, write_worklist, Worklist.model_validate(WRITTEN), file) == (
         f"{file}: is there already; it may hold work that is not done. Name another file, or replace it: --force."
     )
-    with pytest.raises(WorklistError) as refused:
-        write_worklist(Worklist.model_validate(WRITTEN), file, force=True)
-    assert str(refused.value) == f"{file}: is not a worklist and is not replaced; name another file."
+    message = message_of(WorklistError, write_worklist, Worklist.model_validate(WRITTEN), file, force=True)
+    assert message == f"{file}: is not a worklist and is not replaced; name another file."
     assert file.read_text() == "mine"
     file.write_text('{"ragtrial_worklist": 1}')
     write_worklist(Worklist.model_validate(WRITTEN), file, force=True)

@@ -62,9 +62,6 @@ def written(file: Path, *changes: Change, base: LabelsText | None = None) -> str
     return file.read_text(encoding="utf-8")
 
 
-# worked examples
-
-
 def row(file: Path, query: str) -> Any:
     return next(one for one in json.loads(file.read_text(encoding="utf-8"))["queries"] if str(one["id"]) == query)
 
@@ -92,9 +89,6 @@ def test_labels_that_are_not_there_yet_are_begun(tmp_path: Path) -> None:
         ]
     }
     assert len(load_prompt_queries(file).queries) == 2
-
-
-# properties
 
 
 def edited(text: str, grade: Grade) -> tuple[Any, list[Done]]:
@@ -130,9 +124,6 @@ def test_another_grade_is_all_that_changes(text: str, data: st.DataObject) -> No
     assert new == value
     assert [change.action for change in done] == ["change"] * len(same)
     assert edit(new["queries"], [grade]) == []
-
-
-# files, history, others
 
 
 def test_the_history_says_who_when_and_what_was_before(file: Path) -> None:
@@ -249,9 +240,6 @@ def test_a_search_whose_query_somebody_else_judged_meanwhile_says_so_and_what_to
         f"{file}: query 'q1' was changed by somebody else since it was read; nothing was written.",
         f"{file}: Look at what is there now, and label these queries again.",
     ]
-
-
-# new grades next to those that a question has
 
 
 @pytest.mark.parametrize("grades", [(2, 0), (0, 2), (2, 2), (1, 2)])

@@ -73,9 +73,6 @@ def experiment(tmp_path: Path) -> Experiment:
     return write_experiment(tmp_path / "first")
 
 
-# What each stage depends on.
-
-
 def move_the_corpus(experiment: Experiment) -> None:
     shutil.move(experiment.folder / "documents", experiment.folder / "moved")
     text = experiment.file.read_text()
@@ -246,9 +243,6 @@ def test_a_newer_version_of_a_part_makes_again_what_it_made(
     assert {kind for kind, _ in experiment.stages() - stages} == made_again
 
 
-# What is finished is not made again.
-
-
 def test_a_finished_experiment_runs_again_without_loading_a_model_or_chroma(tmp_path: Path, tiny_model: Path) -> None:
     experiment = write_experiment(
         tmp_path,
@@ -269,9 +263,6 @@ def test_a_finished_experiment_runs_again_without_loading_a_model_or_chroma(tmp_
     assert second.settings[0].latency == first.settings[0].latency
 
 
-# What is finished is not lost.
-
-
 def test_a_failure_while_embedding_leaves_no_stage_that_counts(experiment: Experiment) -> None:
     experiment.trouble("raise", after=5)
     with pytest.raises(EmbedderError, match=r"^embedding:embed raised ConnectionError for 4 texts: out of quota$"):
@@ -289,9 +280,6 @@ def test_any_part_of_the_workspace_may_be_deleted(experiment: Experiment, kind: 
     first = run(experiment)
     shutil.rmtree(experiment.workspace / kind)
     assert numbers(run(experiment).settings[0]) == numbers(first.settings[0])
-
-
-# What is found.
 
 
 def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experiment) -> None:
@@ -314,9 +302,6 @@ def test_long_texts_are_counted_without_embedding_any(experiment: Experiment, mi
     assert made.result().diagnostics.too_long == counted
     assert counted["queries"] == 1  # "How many days does soup keep in the fridge?" with its two special tokens
     assert counted["chunks"] not in (None, 0)
-
-
-# How long it takes.
 
 
 def test_latency_is_measured_for_each_query_alone_once(experiment: Experiment) -> None:

@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 from contests import changed_queries, report_of
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from golden_report import GOLDEN, PROMPT, fixed_report
+from messages import message_of
 from ragtrial.dataset.documents import read_documents
 from ragtrial.errors import ReportError, RunError
 from ragtrial.experiment import run_experiment
@@ -184,9 +185,7 @@ def test_a_failed_write_or_folder_is_an_error_and_the_report_before_stays(report
     assert sorted(path.name for path in folder.parent.iterdir()) == sorted([folder.name, "latest"])
     assert (folder.parent / "latest").read_text() == f"{folder.name}\n"
     (tmp_path / "results").write_text("a file, not a folder")
-    with pytest.raises(RunError) as caught:
-        write_report(report, tmp_path / "results", {}, [], "")
-    assert str(caught.value) == (
+    assert message_of(RunError, write_report, report, tmp_path / "results", {}, [], "") == (
         f"{tmp_path / 'results' / 'kitchen' / report.run_id}: cannot be written: Not a directory. Finished work is "
         "cached; free space or set output.directory, and run the same command again."
     )
@@ -198,10 +197,9 @@ NEXT = "Update ragtrial, or make it again with the command that wrote it."
 def test_newer_reports_and_links_out_of_the_folder_are_not_read(written: Written, tmp_path: Path) -> None:
     newer = {**written.report, "schema_version": 3, "something": "new"}
     (tmp_path / "report.json").write_text(json.dumps(newer, indent=1), encoding="utf-8")
-    with pytest.raises(ReportError) as caught:
-        load_report(tmp_path)
+    said = message_of(ReportError, load_report, tmp_path)
     message = "is damaged, or of another version: schema_version: Input should be 2."
-    assert str(caught.value) == f"{tmp_path / 'report.json'}: {message} {NEXT}"
+    assert said == f"{tmp_path / 'report.json'}: {message} {NEXT}"
     folder = shutil.copytree(written.folder, tmp_path / "copy")
     (folder / "texts.jsonl.gz").unlink()
     (folder / "texts.jsonl.gz").symlink_to(written.folder / "texts.jsonl.gz")

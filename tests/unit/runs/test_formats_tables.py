@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from forms import Rows, qrels_rows, run_rows, told
+from messages import message_of
 from ragtrial.errors import RunFileError
 from ragtrial.runs.inputs import read_qrels, read_runs
 
@@ -100,9 +101,8 @@ def test_ranks_order_a_run_and_every_bad_value_is_told_with_its_row(maker: str) 
     chosen = read_runs(MAKERS[maker](both), columns={"rank": "Rank"})
     assert (chosen[0].by_rank, run_rows(chosen[0])) == (True, run_rows(run))
     columns = {"qid": ["q", None, "q"], "docid": ["d", "e", None], "score": [0.5, 1.0, None]}
-    with pytest.raises(RunFileError) as caught:
-        read_runs(MAKERS[maker](columns))
-    lines = [line.partition(": ")[2] for line in str(caught.value).splitlines()]
+    message = message_of(RunFileError, read_runs, MAKERS[maker](columns))
+    lines = [line.partition(": ")[2] for line in message.splitlines()]
     assert sorted(lines) == [
         "row 1 (from 0): the query is null; an id is a string or a whole number.",
         "row 2 (from 0): the document is null; an id is a string or a whole number.",
@@ -187,9 +187,8 @@ COLUMN_FAULTS: list[tuple[dict[str, list[Any]], dict[str, str] | None, list[str]
 def test_columns_that_are_missing_or_could_be_several_are_named(
     columns: dict[str, list[Any]], given_names: dict[str, str] | None, messages: list[str]
 ) -> None:
-    with pytest.raises(RunFileError) as caught:
-        read_runs(pl.DataFrame(columns), columns=given_names)
-    assert str(caught.value).splitlines() == [f"the given DataFrame: {message}" for message in messages]
+    said = message_of(RunFileError, read_runs, pl.DataFrame(columns), columns=given_names)
+    assert said.splitlines() == [f"the given DataFrame: {message}" for message in messages]
 
 
 def test_what_is_no_table_of_rows_is_refused() -> None:
@@ -206,9 +205,7 @@ def test_what_is_no_table_of_rows_is_refused() -> None:
          f"{rows} 1 (from 0): must have the keys qid, docid, sim; found {{'qid': 1}}."),
         (7, f"the given int: {wanted}"),
     ]:  # fmt: skip
-        with pytest.raises(RunFileError) as caught:
-            read_runs(source)
-        assert str(caught.value) == message
+        assert message_of(RunFileError, read_runs, source) == message
 
 
 @given(st.lists(st.tuples(ids, ids, scores), min_size=1, max_size=12))

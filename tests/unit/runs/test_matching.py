@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from messages import message_of
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.runs.inputs import read_qrels
 from ragtrial.runs.joins import match, match_codes, read_run
@@ -191,11 +192,10 @@ def test_qrels_are_read_in_their_order_and_every_fault_is_told(file: Path) -> No
     assert qrels.judgments.ordered.tolist() == [False, False]
     assert [column.dtype.str for column in (qrels.judgments.grades, qrels.judgments.starts)] == ["<i4", "<i8"]
     file.write_bytes(b"q1 0 d1 0.5\nq1 0 d1 1.0\nq1 d1 1\nq1 0 d1 2\nq1 0 d2 2147483648\nq1 0 d3 1 1\n")
-    with pytest.raises(LabelsError) as caught:
-        read_qrels(file, form="trec")
+    message = message_of(LabelsError, read_qrels, file, form="trec")
     columns = "qrels have 4: query, iteration, document, grade, with white space between."
     grade = "must be a whole number, such as 1."
-    assert str(caught.value).replace(str(file), "FILE").splitlines() == [
+    assert message.replace(str(file), "FILE").splitlines() == [
         f"FILE:1: the grade '0.5' {grade}",
         f"FILE:3: has 3 columns; {columns}",
         "FILE:4: judges document 'd1' for query 'q1', as line 2 does; give each pair one grade.",
@@ -211,9 +211,7 @@ def run_of(values: list[float] | None, *, by_rank: bool = False, documents: str 
 
 def test_faults_in_memory_and_matched_codes_are_by_query_and_hit() -> None:
     def told(run: Run, order: Order = "score") -> str:
-        with pytest.raises(InputError) as caught:
-            match(run, QRELS, order=order, duplicates="error")
-        return str(caught.value)
+        return message_of(InputError, match, run, QRELS, order=order, duplicates="error")
 
     assert told(run_of([1, 2, 3, float("nan")])) == "a run: query 'q2', hit 1: the score is not a number (NaN)."
     assert (

@@ -276,9 +276,6 @@ def test_no_question_is_printed(tmp_path: Path, capsys: Capture, monkeypatch: py
         assert text_hash(SECRET) in outcome.err
 
 
-# --- MTEB
-
-
 def test_predictions_of_mteb_are_runs(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "NFCorpus_predictions.json"
     meta, ranking = {"model_name": "intfloat/e5", "revision": "1"}, {"q1": {"d1": 0.2, "d2": 0.9}}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
+from messages import message_of
 from ragtrial.errors import ConfigError, InputError, LabelsError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report, load_report, write_report
@@ -148,9 +149,7 @@ def test_without_documents_labels_with_passages_are_refused(tmp_path: Path, monk
     monkeypatch.chdir(here)
     moved = load_report(here / "elsewhere")
     made.file.rename(trial / "other.json")
-    with pytest.raises(DocumentsNotFoundError) as error:
-        rescore(moved, labels)
-    assert str(error.value) == (
+    assert message_of(DocumentsNotFoundError, rescore, moved, labels) == (
         f"the documents of run {parent.run_id} are needed, to find the passages that labels mean. Name the config that "
         "it was run with: --config CONFIG."
     )
@@ -241,9 +240,7 @@ def test_documents_nothing_knows_deeper_metrics_and_lost_rankings_are_told(tmp_p
 @pytest.mark.parametrize("override", ["seed=1", "evaluators.unit=span", "evaluators.ties=trec"])
 def test_what_would_need_another_run_is_refused(tmp_path: Path, override: str) -> None:
     parent = run_experiment(write_experiment(tmp_path).config())
-    with pytest.raises(InputError) as error:
-        rescore(parent, overrides=[override])
-    assert str(error.value) == (
+    assert message_of(InputError, rescore, parent, overrides=[override]) == (
         f"--set #1: {override.partition('=')[0]} says what was ranked, which another run alone can change; only other "
         "keys of evaluators can be set."
     )

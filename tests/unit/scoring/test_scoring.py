@@ -13,6 +13,7 @@ import pytrec_eval
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from messages import message_of
 from ragtrial import compare, score
 from ragtrial.errors import InputError, MetricError, RunFileError
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metrics
@@ -212,9 +213,7 @@ def test_scored_runs_are_compared_as_the_report_of_them_is(tmp_path: Path) -> No
     "metrics", ["nope@3,ap,precision@x,precision", ["nope@3", "ap,precision@x", Metric("precision")]]
 )
 def test_all_metrics_that_are_wrong_are_told_at_once(metrics: Any) -> None:
-    with pytest.raises(MetricError) as caught:
-        parse_metrics(metrics)
-    told = str(caught.value).splitlines()
+    told = message_of(MetricError, parse_metrics, metrics).splitlines()
     assert len(told) == 3
     assert told[0].startswith("'nope@3': there is no metric 'nope'.")
     assert told[1] == "'precision@x': k is 'x'; it must be a whole number from 1 to 1,000,000."
@@ -230,9 +229,7 @@ def test_all_metrics_that_are_wrong_are_told_at_once(metrics: Any) -> None:
      ({"duplicates": "last"}, "duplicates is 'last'; it must be one of: error, first.")],
 )  # fmt: skip
 def test_rules_that_cannot_be_are_refused(rules: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        Protocol(tuple(parse_metrics("rr")), **rules)
-    assert str(caught.value) == message
+    assert message_of(InputError, Protocol, tuple(parse_metrics("rr")), **rules) == message
 
 
 TEN = tuple(f"q{number}" for number in range(10))
