@@ -87,8 +87,6 @@ def test_a_folder_that_came_in_between_is_kept(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["target"]
 
 
-# --- fingerprints
-
 _json = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), any_texts),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(any_texts, inner, max_size=4)),

@@ -174,14 +174,11 @@ def test_claims_from_few_skewed_differences_are_told_and_nothing_else() -> None:
     assert made.warnings == []
 
 
-@pytest.mark.parametrize(
-    ("n", "differing", "skewness", "caution"),
-    [
-        (60, 60, 0.0, None), (60, 60, 1.5, None), (60, 60, 1.6, "skewed"), (60, 60, -1.6, "skewed"),
-        (300, 16, 0.5, None), (300, 15, 0.5, "few differences"), (300, 10, 3.4, "few differences"),
-        (300, 15, 3.5, "skewed"), (15, 15, 0.0, "few differences"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("n", "differing", "skewness", "caution"), [
+    (60, 60, 0.0, None), (60, 60, 1.5, None), (60, 60, 1.6, "skewed"), (60, 60, -1.6, "skewed"),
+    (300, 16, 0.5, None), (300, 15, 0.5, "few differences"), (300, 10, 3.4, "few differences"),
+    (300, 15, 3.5, "skewed"), (15, 15, 0.0, "few differences"),
+])  # fmt: skip
 def test_an_interval_has_its_caution(n: int, differing: int, skewness: float, caution: str | None) -> None:
     evidence = Evidence(n, differing, 0.1, 0.2, None, None, skewness=skewness)
     assert evidence.caution == caution

@@ -55,13 +55,10 @@ def test_settings_of_several_reports_are_called_after_them_and_pair_up_by_name(h
     assert (of_all.baseline, len(of_all.pairs()), of_all.warnings) == (None, 10, ())
 
 
-@pytest.mark.parametrize(
-    ("references", "names"),
-    [
-        (["./main/", "branch/report.json"], ("main", "branch")), (["main", "copy/main"], ("main", "copy/main")),
-        (["copy/main", "main"], ("copy/main", "main")), (["one", "two"], ("one", "two")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("references", "names"), [
+    (["./main/", "branch/report.json"], ("main", "branch")), (["main", "copy/main"], ("main", "copy/main")),
+    (["copy/main", "main"], ("copy/main", "main")), (["one", "two"], ("one", "two")),
+])  # fmt: skip
 def test_reports_are_called_by_short_names_that_tell_them_apart(
     references: list[str], names: tuple[str, ...], shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,19 +110,16 @@ def test_reports_are_numbered_and_settings_and_metrics_chosen_by_name(here: Path
     assert input_of(["main"]).limited_to(["recall@3", "rr@3"]).metrics == ("ndcg@3", "recall@3", "rr@3")
 
 
-@pytest.mark.parametrize(
-    ("references", "baseline", "name", "pairs"),
-    [
-        (["main"], "bm25", "bm25", ["dense - bm25"]),
-        (["main", "branch:new"], "main:dense", "main:dense", ["main:bm25 - main:dense", "branch:new - main:dense"]),
-        (["main", "branch:new"], "new", "branch:new", ["main:dense - branch:new", "main:bm25 - branch:new"]),
-        (["main", "branch"], "branch", "branch", ["main:dense - branch:dense", "main:bm25 - branch:bm25"]),
-        (["branch"], "main:bm25", "main:bm25",
-         ["branch:dense - main:bm25", "branch:bm25 - main:bm25", "branch:new - main:bm25"]),
-        (["branch:dense"], "./main", "main", ["branch:dense - main:dense"]),
-        (["branch:dense"], "branch:new", "new", ["dense - new"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("references", "baseline", "name", "pairs"), [
+    (["main"], "bm25", "bm25", ["dense - bm25"]),
+    (["main", "branch:new"], "main:dense", "main:dense", ["main:bm25 - main:dense", "branch:new - main:dense"]),
+    (["main", "branch:new"], "new", "branch:new", ["main:dense - branch:new", "main:bm25 - branch:new"]),
+    (["main", "branch"], "branch", "branch", ["main:dense - branch:dense", "main:bm25 - branch:bm25"]),
+    (["branch"], "main:bm25", "main:bm25",
+     ["branch:dense - main:bm25", "branch:bm25 - main:bm25", "branch:new - main:bm25"]),
+    (["branch:dense"], "./main", "main", ["branch:dense - main:dense"]),
+    (["branch:dense"], "branch:new", "new", ["dense - new"]),
+])  # fmt: skip
 def test_a_baseline_is_a_setting_or_a_report_and_is_read_where_it_is_not_among_the_others(
     references: list[str], baseline: str, name: str, pairs: list[str], here: Path
 ) -> None:
@@ -149,36 +143,33 @@ def test_reports_in_memory_are_compared_as_those_on_disk(here: Path) -> None:
     assert made.procedure.margin == 0.1
 
 
-@pytest.mark.parametrize(
-    ("references", "asked", "message"),
-    [
-        (["main"], {"baseline": "dens"},
-         "the baseline 'dens' is neither a setting that is compared nor a report. Did you mean 'dense'? The settings "
-         "are: dense, bm25."),
-        (["main"], {"baseline": "man:dense"},
-         "the baseline 'man:dense' is neither a setting that is compared nor a report. Did you mean 'dense'? The "
-         "settings are: dense, bm25."),
-        (["main"], {"baseline": "main"},
-         "no report has a setting of the same name as one of main, which is the baseline. Name one of its settings: "
-         "dense, bm25."),
-        (["branch:new"], {"baseline": "main"},
-         "no report has a setting of the same name as one of main, which is the baseline. Name one of its settings: "
-         "main:dense, main:bm25."),
-        (["main", "branch"], {"baseline": "dense"},
-         "several reports have a setting 'dense'; write main:dense or branch:dense."),
-        (["main", "branch"], {"settings": ["dens", "main:new"]},
-         "no setting 'dens'. Did you mean 'dense'? There are: dense, bm25, new.\n"
-         "no setting 'main:new'. There are: dense, bm25."),
-        (["main", "branch"], {"settings": ["new"]}, "main has none of the settings new; it has: dense, bm25."),
-        (["main:dense"], {},
-         "there is nothing to compare 'dense' with, the only setting of main that is chosen. Name another setting "
-         "(bm25), or name another report; `ragtrial list runs` shows them."),
-        ([], {}, "no report is given; name one or more: a folder, a run id, or `latest`."),
-        (["main"], {"primary": "recal@3"}, "'recal@3': there is no metric 'recal'. Did you mean 'recall'? Known: "),
-        (["main"], {"primary": "recall@2"}, "main has no recall@2, the metric that decides. All have: precision@1"),
-        (["main"], {"metrics": ["ndcg@3", "rr@9"]}, "main has no rr@9. All have: precision@1, precision@3, "),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("references", "asked", "message"), [
+    (["main"], {"baseline": "dens"},
+     "the baseline 'dens' is neither a setting that is compared nor a report. Did you mean 'dense'? The settings "
+     "are: dense, bm25."),
+    (["main"], {"baseline": "man:dense"},
+     "the baseline 'man:dense' is neither a setting that is compared nor a report. Did you mean 'dense'? The "
+     "settings are: dense, bm25."),
+    (["main"], {"baseline": "main"},
+     "no report has a setting of the same name as one of main, which is the baseline. Name one of its settings: "
+     "dense, bm25."),
+    (["branch:new"], {"baseline": "main"},
+     "no report has a setting of the same name as one of main, which is the baseline. Name one of its settings: "
+     "main:dense, main:bm25."),
+    (["main", "branch"], {"baseline": "dense"},
+     "several reports have a setting 'dense'; write main:dense or branch:dense."),
+    (["main", "branch"], {"settings": ["dens", "main:new"]},
+     "no setting 'dens'. Did you mean 'dense'? There are: dense, bm25, new.\n"
+     "no setting 'main:new'. There are: dense, bm25."),
+    (["main", "branch"], {"settings": ["new"]}, "main has none of the settings new; it has: dense, bm25."),
+    (["main:dense"], {},
+     "there is nothing to compare 'dense' with, the only setting of main that is chosen. Name another setting "
+     "(bm25), or name another report; `ragtrial list runs` shows them."),
+    ([], {}, "no report is given; name one or more: a folder, a run id, or `latest`."),
+    (["main"], {"primary": "recal@3"}, "'recal@3': there is no metric 'recal'. Did you mean 'recall'? Known: "),
+    (["main"], {"primary": "recall@2"}, "main has no recall@2, the metric that decides. All have: precision@1"),
+    (["main"], {"metrics": ["ndcg@3", "rr@9"]}, "main has no rr@9. All have: precision@1, precision@3, "),
+])  # fmt: skip
 def test_what_is_missing_is_refused(references: list[str], asked: dict[str, str], message: str, here: Path) -> None:
     with pytest.raises((ComparisonError, MetricError)) as caught:
         input_of(references, **asked)  # type: ignore[arg-type]
@@ -236,15 +227,12 @@ def test_a_metric_without_a_value_is_left_out_and_refused_as_the_primary() -> No
     )
 
 
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"margin": math.nan}, "margin is nan; it must be a number from 0 on."),
-        ({"confidence": 95}, "confidence is 95; it must be from 0.5 to 0.9999."),
-        ({"flips": 9998, "confidence": 0.9999},
-         "flips is 9998; it must be at least 9,999, so that a difference can be shown."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("asked", "message"), [
+    ({"margin": math.nan}, "margin is nan; it must be a number from 0 on."),
+    ({"confidence": 95}, "confidence is 95; it must be from 0.5 to 0.9999."),
+    ({"flips": 9998, "confidence": 0.9999},
+     "flips is 9998; it must be at least 9,999, so that a difference can be shown."),
+])  # fmt: skip
 def test_numbers_out_of_range_are_refused(asked: dict[str, float], message: str) -> None:
     with pytest.raises(ComparisonError) as caught:
         compare(report_of({"a": [0.5], "b": [1.0]}), **asked)  # type: ignore[arg-type]

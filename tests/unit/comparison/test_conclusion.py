@@ -98,30 +98,27 @@ FEW = "of 60 questions differ, fewer than 10; no interval is given"
 NOTHING = (None, None, None, None)
 
 
-@pytest.mark.parametrize(
-    ("found", "verdict", "sentence"),
-    [
-        (evidence(0.001, 0.2, None), "better", "better"),
-        (evidence(0.0, 0.2, None), "no worse", NO_WORSE),
-        (evidence(-0.0199, 0.2, None), "no worse", NO_WORSE),
-        (evidence(-0.02, 0.2, None), "inconclusive", OPEN),
-        (evidence(-0.3, 0.0, None), "inconclusive", OPEN),
-        (evidence(-0.0199, -0.001, None), "worse within the margin", WITHIN),
-        (evidence(-0.02, -0.001, None), "worse", "worse"),
-        (evidence(-0.3, 0.01, -1), "worse", "worse"),
-        (evidence(-0.01, 0.01, -1), "worse within the margin", WITHIN),
-        (evidence(-0.01, 0.01, 1), "better", "better"),
-        (evidence(None, None, 1), "better", "better"),
-        (evidence(None, None, -1), "worse", "worse"),
-        (Evidence(0, 0, *NOTHING), "too few differences", "no question counts for both: nothing to compare"),
-        (Evidence(1, 0, *NOTHING), "identical", "identical on 1 question"),
-        (Evidence(1234, 0, *NOTHING), "identical", "identical on 1,234 questions"),
-        (Evidence(60, 9, *NOTHING), "too few differences", f"only 9 {FEW}"),
-        (Evidence(60, 10, *NOTHING), "inconclusive", "inconclusive"),
-        (Evidence(60, 40, -0.1, 0.1, 0.00031, 20), "inconclusive",
-         "inconclusive; 60 questions detect a difference of 0.00031 with 80% power"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("found", "verdict", "sentence"), [
+    (evidence(0.001, 0.2, None), "better", "better"),
+    (evidence(0.0, 0.2, None), "no worse", NO_WORSE),
+    (evidence(-0.0199, 0.2, None), "no worse", NO_WORSE),
+    (evidence(-0.02, 0.2, None), "inconclusive", OPEN),
+    (evidence(-0.3, 0.0, None), "inconclusive", OPEN),
+    (evidence(-0.0199, -0.001, None), "worse within the margin", WITHIN),
+    (evidence(-0.02, -0.001, None), "worse", "worse"),
+    (evidence(-0.3, 0.01, -1), "worse", "worse"),
+    (evidence(-0.01, 0.01, -1), "worse within the margin", WITHIN),
+    (evidence(-0.01, 0.01, 1), "better", "better"),
+    (evidence(None, None, 1), "better", "better"),
+    (evidence(None, None, -1), "worse", "worse"),
+    (Evidence(0, 0, *NOTHING), "too few differences", "no question counts for both: nothing to compare"),
+    (Evidence(1, 0, *NOTHING), "identical", "identical on 1 question"),
+    (Evidence(1234, 0, *NOTHING), "identical", "identical on 1,234 questions"),
+    (Evidence(60, 9, *NOTHING), "too few differences", f"only 9 {FEW}"),
+    (Evidence(60, 10, *NOTHING), "inconclusive", "inconclusive"),
+    (Evidence(60, 40, -0.1, 0.1, 0.00031, 20), "inconclusive",
+     "inconclusive; 60 questions detect a difference of 0.00031 with 80% power"),
+])  # fmt: skip
 def test_the_verdict_is_the_first_that_holds_or_why_none_does(found: Evidence, verdict: str, sentence: str) -> None:
     assert (found.verdict, found.sentence) == (verdict, sentence)
 

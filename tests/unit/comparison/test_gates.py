@@ -46,30 +46,27 @@ def test_a_gate_means_what_it_says(text: str, setting: str | None, quantity: str
     assert (gate.setting, gate.quantity, gate.relation, gate.limit) == (setting, quantity, relation, limit)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("ndgc@10 < 0.7", "there is no metric 'ndgc'. Did you mean 'ndcg'?"),
-        ("ndcg@5 < 0.7", "there is no 'ndcg@5' among the metrics. Did you mean 'ndcg@10'? There are: ndcg@10, "),
-        ("hibrid: ndcg@10 < 0.7", "there is no setting 'hibrid'. Did you mean 'hybrid'? There are: dense, hybrid"),
-        ("ndcg@10 == 0.7", "this is no gate. Write one like"),
-        ("ndcg@10 < 70", "ndcg@10 lies between 0 and 1; a limit of 70 says nothing."),
-        ("dcg@10 < -1", "dcg@10 lies between 0 and inf; a limit of -1 says nothing."),
-        ("ndcg@10 < 70%", "'70%' is not a number."),
-        ("ndcg@10 < nan", "'nan' is not a number."),
-        ("ndcg@10 <", "this is no gate."),
-        ("ndcg@10 not within -0.1 of baseline", "the margin is -0.1; it must be at least 0."),
-        ("ndcg@10 not within 2 of baseline",
-         "ndcg@10 lies between 0 and 1; a margin of 2 says nothing. Did you mean 0.02?"),
-        ("recall@10 not within 1 of baseline", "recall@10 lies between 0 and 1; a margin of 1 says nothing."),
-        ("ndcg@10 worst then baseline", "this is no gate. Write one like"),
-        ("ndcg@10", "this is no gate. Write one like \"ndcg@10 < 0.70\""),
-        ("ndcg@10 worse than hybrid", "this is no gate."),
-        ("dense: ndcg@10 worse than baseline", "there is nothing to compare with the baseline 'dense'; name another"),
-        ("latency.p59 > 1", "there is no 'latency.p59'. Did you mean 'latency.p99'?"),
-        ("latency.p95 worse than baseline", "latency.p95 is not compared query by query; give a limit"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "told"), [
+    ("ndgc@10 < 0.7", "there is no metric 'ndgc'. Did you mean 'ndcg'?"),
+    ("ndcg@5 < 0.7", "there is no 'ndcg@5' among the metrics. Did you mean 'ndcg@10'? There are: ndcg@10, "),
+    ("hibrid: ndcg@10 < 0.7", "there is no setting 'hibrid'. Did you mean 'hybrid'? There are: dense, hybrid"),
+    ("ndcg@10 == 0.7", "this is no gate. Write one like"),
+    ("ndcg@10 < 70", "ndcg@10 lies between 0 and 1; a limit of 70 says nothing."),
+    ("dcg@10 < -1", "dcg@10 lies between 0 and inf; a limit of -1 says nothing."),
+    ("ndcg@10 < 70%", "'70%' is not a number."),
+    ("ndcg@10 < nan", "'nan' is not a number."),
+    ("ndcg@10 <", "this is no gate."),
+    ("ndcg@10 not within -0.1 of baseline", "the margin is -0.1; it must be at least 0."),
+    ("ndcg@10 not within 2 of baseline",
+     "ndcg@10 lies between 0 and 1; a margin of 2 says nothing. Did you mean 0.02?"),
+    ("recall@10 not within 1 of baseline", "recall@10 lies between 0 and 1; a margin of 1 says nothing."),
+    ("ndcg@10 worst then baseline", "this is no gate. Write one like"),
+    ("ndcg@10", "this is no gate. Write one like \"ndcg@10 < 0.70\""),
+    ("ndcg@10 worse than hybrid", "this is no gate."),
+    ("dense: ndcg@10 worse than baseline", "there is nothing to compare with the baseline 'dense'; name another"),
+    ("latency.p59 > 1", "there is no 'latency.p59'. Did you mean 'latency.p99'?"),
+    ("latency.p95 worse than baseline", "latency.p95 is not compared query by query; give a limit"),
+])  # fmt: skip
 def test_a_gate_that_says_nothing_is_refused_with_the_way_out(text: str, told: str) -> None:
     assert told in message(text)
     assert message("ndcg@10 < 0.5", text).startswith("--fail-if #2: ")
@@ -108,13 +105,10 @@ def test_whatever_is_written_is_a_gate_or_an_error_that_quotes_it(text: str) -> 
     assert all(fault.file == "--fail-if #1" and fault.message for fault in faults)
 
 
-@pytest.mark.parametrize(
-    ("relation", "fails"),
-    [
-        ("<", (True, False, False)), ("<=", (True, True, False)), (">", (False, False, True)),
-        (">=", (False, True, True)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("relation", "fails"), [
+    ("<", (True, False, False)), ("<=", (True, True, False)), (">", (False, False, True)),
+    (">=", (False, True, True)),
+])  # fmt: skip
 def test_a_bound_fails_where_it_holds(relation: str, fails: tuple[bool, ...]) -> None:
     outcomes = [
         judged(f"ndcg@10 {relation} 0.7", settings=[setting("a", ndcg_10=value)]).outcome for value in (0.6, 0.7, 0.8)

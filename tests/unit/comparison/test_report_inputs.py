@@ -121,13 +121,10 @@ def spanned(*places: tuple[int, int]) -> dict[str, list[JudgmentPart]]:
     return {"relevant_docs": [JudgmentPart(doc="a.md", relevance=1, spans=one) for one in spans]}
 
 
-@pytest.mark.parametrize(
-    ("place", "documents", "unit", "is_refused"),
-    [
-        ((4, 9), "d", "span", False), ((5, 10), "d", "span", True), ((5, 10), "e", "span", False),
-        ((5, 11), "e", "span", True), ((5, 10), "d", "document", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("place", "documents", "unit", "is_refused"), [
+    ((4, 9), "d", "span", False), ((5, 10), "d", "span", True), ((5, 10), "e", "span", False),
+    ((5, 11), "e", "span", True), ((5, 10), "d", "document", False),
+])  # fmt: skip
 def test_passages_have_one_place_or_length(place: tuple[int, int], documents: str, unit: str, is_refused: bool) -> None:
     main, branch = called("main", unit=unit), called("branch", unit=unit)
     dataset = main.dataset.model_copy(update={"documents_fingerprint": documents * 32})
@@ -193,20 +190,17 @@ def here(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return shelf
 
 
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        ("threshold",
-         "other queries that are counted (precision@1, precision@3, recall@1, and 7 more): queries with at least one "
-         "relevant document (relevant: grade 1 and above) in main, queries with at least one relevant document "
-         "(relevant: grade 2 and above) in threshold."),
-        ("zero",
-         "other queries that are counted (ndcg@3, dcg@3, judged@3): queries with at least one document of a grade "
-         "above 0 in main, all queries in zero."),
-        ("relabelled",
-         "1 query has other labels in main and relabelled (query 'rye' has other labels of 'bread/rolls.md')."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("other", "message"), [
+    ("threshold",
+     "other queries that are counted (precision@1, precision@3, recall@1, and 7 more): queries with at least one "
+     "relevant document (relevant: grade 1 and above) in main, queries with at least one relevant document "
+     "(relevant: grade 2 and above) in threshold."),
+    ("zero",
+     "other queries that are counted (ndcg@3, dcg@3, judged@3): queries with at least one document of a grade "
+     "above 0 in main, all queries in zero."),
+    ("relabelled",
+     "1 query has other labels in main and relabelled (query 'rye' has other labels of 'bread/rolls.md')."),
+])  # fmt: skip
 def test_real_runs_by_other_rules_are_refused(other: str, message: str, here: Path) -> None:
     assert message in message_of(ComparisonError, input_of, ["main", other]).splitlines()
 
@@ -262,13 +256,10 @@ def test_a_run_and_scores_by_its_labels_are_compared_over_unknown_documents(scor
         }
 
 
-@pytest.mark.parametrize(
-    ("report", "message"),
-    [
-        (report_of({"a": [], "b": []}), "has no queries; there is nothing to compare."),
-        (report_of({}, queries=report_of({"a": [1.0]}).queries, failures=[FailurePart(name="a", error="x")]),
-         "has no settings; there is nothing to compare."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("report", "message"), [
+    (report_of({"a": [], "b": []}), "has no queries; there is nothing to compare."),
+    (report_of({}, queries=report_of({"a": [1.0]}).queries, failures=[FailurePart(name="a", error="x")]),
+     "has no settings; there is nothing to compare."),
+])  # fmt: skip
 def test_a_report_of_nothing_is_nothing_to_compare(report: Report, message: str) -> None:
     assert message_of(ComparisonError, input_of, [report]) == f"kitchen {message}"

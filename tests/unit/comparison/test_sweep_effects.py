@@ -167,12 +167,11 @@ def test_what_only_rounding_or_reports_keep_apart_is_not_matched() -> None:
     assert effect(other, "retriever", "b").matched == 0
 
 
-@pytest.mark.parametrize(
-    ("levels", "expected"),
-    [([100, 20, 3], [3, 20, 100]), ([0.5, 2, 1.0], [0.5, 1, 2]), (["large", "base"], ["large", "base"]),
-     ([True, False], [True, False]), ([None, 5, 1], [None, 5, 1]), ([[2, 1], [1, 2]], [[1, 2], [2, 1]]),
-     ([{"kind": "document"}, {"kind": "fixed", "size": 5}], [{"kind": "document"}, {"kind": "fixed", "size": 5}])],
-)  # fmt: skip
+@pytest.mark.parametrize(("levels", "expected"), [
+    ([100, 20, 3], [3, 20, 100]), ([0.5, 2, 1.0], [0.5, 1, 2]), (["large", "base"], ["large", "base"]),
+    ([True, False], [True, False]), ([None, 5, 1], [None, 5, 1]), ([[2, 1], [1, 2]], [[1, 2], [2, 1]]),
+    ([{"kind": "document"}, {"kind": "fixed", "size": 5}], [{"kind": "document"}, {"kind": "fixed", "size": 5}]),
+])  # fmt: skip
 def test_numbers_are_levels_by_size_and_others_as_they_come(levels: list[Any], expected: list[Any]) -> None:
     found = effects_of([swept("a", {SIZE: level}, [0.5]) for level in levels])
     assert [found.effects[0].levels.reference, *(one.levels.level for one in found.effects)] == expected

@@ -79,15 +79,12 @@ def test_corrected_p_is_at_most_the_level_exactly_where_the_interval_leaves_out_
     assert (one.p_corrected >= one.p).all()
 
 
-@pytest.mark.parametrize(
-    ("judge", "basis"),
-    [
-        (np.zeros_like, Basis.NO_SPREAD),
-        (lambda y: np.where(PLACES == 0, 1.0, 0.0)[None], Basis.NO_SPREAD),
-        (lambda y: np.where(PLACES < 2, 0.0, y), Basis.TOO_FEW_ERRORS),
-        (lambda y: np.where(PLACES < 20, y + np.sin(PLACES), np.nan), Basis.NOT_JUDGED),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("judge", "basis"), [
+    (np.zeros_like, Basis.NO_SPREAD),
+    (lambda y: np.where(PLACES == 0, 1.0, 0.0)[None], Basis.NO_SPREAD),
+    (lambda y: np.where(PLACES < 2, 0.0, y), Basis.TOO_FEW_ERRORS),
+    (lambda y: np.where(PLACES < 20, y + np.sin(PLACES), np.nan), Basis.NOT_JUDGED),
+])  # fmt: skip
 def test_a_judge_that_says_too_little_leaves_people_s_interval(judge: Callable[[Scores], Scores], basis: Basis) -> None:
     everywhere = np.random.default_rng(3).standard_normal((1, 100))
     y = np.where(np.arange(100) < 20, everywhere, np.nan)

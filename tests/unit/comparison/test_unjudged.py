@@ -90,16 +90,13 @@ def test_hits_below_those_that_report_json_shows_count(tmp_path: Path) -> None:
     assert (part.low, part.high) == pytest.approx((1, (1 + 2 / 26) / 2), abs=1e-12)  # x at rank 26
 
 
-@pytest.mark.parametrize(
-    ("verdict", "low", "high", "expected"),
-    [
-        ("better", 0.01, 0.2, False), ("better", 0.0, 0.2, True), ("better", -0.1, 0.2, True),
-        ("worse", -0.2, -0.01, False), ("worse", -0.2, 0.0, True), ("worse within the margin", -0.01, -0.001, False),
-        ("worse within the margin", -0.03, -0.001, True), ("worse within the margin", -0.01, 0.001, True),
-        ("no worse", -0.01, 0.5, False), ("no worse", -0.02, 0.5, True), ("inconclusive", -1.0, 1.0, None),
-        ("identical", -1.0, 1.0, None), ("too few differences", -1.0, 1.0, None), (None, -1.0, 1.0, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("verdict", "low", "high", "expected"), [
+    ("better", 0.01, 0.2, False), ("better", 0.0, 0.2, True), ("better", -0.1, 0.2, True),
+    ("worse", -0.2, -0.01, False), ("worse", -0.2, 0.0, True), ("worse within the margin", -0.01, -0.001, False),
+    ("worse within the margin", -0.03, -0.001, True), ("worse within the margin", -0.01, 0.001, True),
+    ("no worse", -0.01, 0.5, False), ("no worse", -0.02, 0.5, True), ("inconclusive", -1.0, 1.0, None),
+    ("identical", -1.0, 1.0, None), ("too few differences", -1.0, 1.0, None), (None, -1.0, 1.0, None),
+])  # fmt: skip
 def test_a_verdict_depends_on_hits(verdict: Verdict | None, low: float, high: float, expected: bool | None) -> None:
     assert could_be_undone(verdict, low, high, 0.02) is expected
 

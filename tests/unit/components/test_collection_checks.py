@@ -109,24 +109,21 @@ def test_a_filter_is_in_the_engines_words_and_changes_rankings() -> None:
         DenseRetriever(collection=ChromaCollectionOptions(path="db", name="docs"), filter="a = 1")
 
 
-@pytest.mark.parametrize(
-    ("retriever", "fault"),
-    [
-        ({"collection": {"name": "a", "path": "db", "url": "http://h"}},
-         "retrievers.prod.collection: it must have either path (a folder) or url (a server)."),
-        ({"collection": {"name": "a", "path": "db", "headers": {}}},
-         "retrievers.prod.collection: only a server has headers; remove it, or set url instead of path."),
-        ({"collection": {"name": "a", "path": "db", "end": "to"}},
-         "retrievers.prod.collection: end needs start; give both, or start alone."),
-        ({"collection": {"name": "a", "path": "db"}, "store": {"kind": "exact"}, "chunker": {"kind": "document"}},
-         "retrievers.prod: collection is searched as it is; remove chunker and store, or collection."),
-        ({"where": {"a": 1}, "filter": "a = 1"},
-         "retrievers.prod: where and filter need collection; add that, or remove them."),
-        ({"collection": {"kind": "chrome", "name": "a", "path": "db"}},
-         f"retrievers.prod.collection.kind is 'chrome'; it must be one of: {', '.join(COLLECTIONS.names())}. "
-         "Did you mean 'chroma'?"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("retriever", "fault"), [
+    ({"collection": {"name": "a", "path": "db", "url": "http://h"}},
+     "retrievers.prod.collection: it must have either path (a folder) or url (a server)."),
+    ({"collection": {"name": "a", "path": "db", "headers": {}}},
+     "retrievers.prod.collection: only a server has headers; remove it, or set url instead of path."),
+    ({"collection": {"name": "a", "path": "db", "end": "to"}},
+     "retrievers.prod.collection: end needs start; give both, or start alone."),
+    ({"collection": {"name": "a", "path": "db"}, "store": {"kind": "exact"}, "chunker": {"kind": "document"}},
+     "retrievers.prod: collection is searched as it is; remove chunker and store, or collection."),
+    ({"where": {"a": 1}, "filter": "a = 1"},
+     "retrievers.prod: where and filter need collection; add that, or remove them."),
+    ({"collection": {"kind": "chrome", "name": "a", "path": "db"}},
+     f"retrievers.prod.collection.kind is 'chrome'; it must be one of: {', '.join(COLLECTIONS.names())}. "
+     "Did you mean 'chroma'?"),
+])  # fmt: skip
 def test_a_config_that_cannot_be_meant_is_placed(tmp_path: Path, retriever: Mapping[str, Any], fault: str) -> None:
     with pytest.raises(ConfigError) as caught:
         write_experiment(tmp_path, retrievers={"prod": {"kind": "dense", **retriever}}).config()
@@ -195,37 +192,34 @@ def test_vectors_that_nearly_agree_and_what_does_not_matter_are_let_through(tmp_
 OTHER = r"its vectors were not made with this embedder: 5 stored texts, embedded again, reach only a cosine of -?[\d.]+"
 
 
-@pytest.mark.parametrize(
-    ("collection", "more", "fault"),
-    [
-        ({"name": "dosc"}, {},
-         r"there is no collection 'dosc' at {db}. Did you mean 'docs'\? "
-         r"Collections: asked, docs, empty, other, prefix, shorter, squared\."),
-        ({"path": "{above}/nowhere"}, {}, r"\S+ is not a folder of Chroma: there is no chroma.sqlite3 in it\."),
-        ({"path": "{above}"}, {},
-         r"{above} is not a folder of Chroma: there is no chroma.sqlite3 in it. There is one in {above}/d\w+\."),
-        ({"path": "{above}/damaged"}, {},
-         r"Chroma at \S+ cannot be opened \(tenant 'default_tenant', database 'def.*file is not a database"),
-        ({"name": "empty"}, {}, r"is empty; there is nothing to search\."),
-        ({"document": None}, {},
-         r"items of documents that are not in the corpus: 6 of 6 \(documents: 6, like 'bread/rolls.md'\): their id "
-         r"says 'bread/rye.md:0', 'bread/rolls.md:0', 'soup/tomato.md:0', and 3 more. Did you mean 'bread/rye.md'\? "
-         r"The metadata 'source' name documents: set `document`\."),
-        ({"document": "about"}, {}, r"items of .*: 6 of 6 .* 'about' says ''\. The metadata 'source' name .*"),
-        ({}, {"where": {"lang": "en", "source": "x"}},
-         r"where: {'lang': 'en', 'source': 'x'} of the config: where has 2 keys, 'lang', 'source'; join them: .*"),
-        ({}, {"where": {"lang": "fr"}}, r"no item of 6 meets where: {'lang': 'fr'}\."),
-        ({"name": "shorter", "check": False}, {},
-         r"its vectors have 8 dimensions, those of the embedder 32: another model made them. Set embedder to .*"),
-        ({"name": "other"}, {}, OTHER + r".*Another model made them, or this one from other texts; set embedder.*"),
-        ({"name": "prefix"}, {}, OTHER + r".*With 'passage: ' before each text they agree: set document_prefix: .*"),
-        ({"name": "asked"}, {"embedder": {"query_prefix": "asked: asked: asked: "}},
-         OTHER + r".*Embedded as queries are, the texts agree: set document_prefix.*"),
-        ({"name": "squared"}, {"normalize": True},
-         r"its vectors have the embedder's direction and another length: [\d.]+, not 1. Its space is l2, in which the "
-         r"length counts; set normalize: false for the embedder\."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("collection", "more", "fault"), [
+    ({"name": "dosc"}, {},
+     r"there is no collection 'dosc' at {db}. Did you mean 'docs'\? "
+     r"Collections: asked, docs, empty, other, prefix, shorter, squared\."),
+    ({"path": "{above}/nowhere"}, {}, r"\S+ is not a folder of Chroma: there is no chroma.sqlite3 in it\."),
+    ({"path": "{above}"}, {},
+     r"{above} is not a folder of Chroma: there is no chroma.sqlite3 in it. There is one in {above}/d\w+\."),
+    ({"path": "{above}/damaged"}, {},
+     r"Chroma at \S+ cannot be opened \(tenant 'default_tenant', database 'def.*file is not a database"),
+    ({"name": "empty"}, {}, r"is empty; there is nothing to search\."),
+    ({"document": None}, {},
+     r"items of documents that are not in the corpus: 6 of 6 \(documents: 6, like 'bread/rolls.md'\): their id "
+     r"says 'bread/rye.md:0', 'bread/rolls.md:0', 'soup/tomato.md:0', and 3 more. Did you mean 'bread/rye.md'\? "
+     r"The metadata 'source' name documents: set `document`\."),
+    ({"document": "about"}, {}, r"items of .*: 6 of 6 .* 'about' says ''\. The metadata 'source' name .*"),
+    ({}, {"where": {"lang": "en", "source": "x"}},
+     r"where: {'lang': 'en', 'source': 'x'} of the config: where has 2 keys, 'lang', 'source'; join them: .*"),
+    ({}, {"where": {"lang": "fr"}}, r"no item of 6 meets where: {'lang': 'fr'}\."),
+    ({"name": "shorter", "check": False}, {},
+     r"its vectors have 8 dimensions, those of the embedder 32: another model made them. Set embedder to .*"),
+    ({"name": "other"}, {}, OTHER + r".*Another model made them, or this one from other texts; set embedder.*"),
+    ({"name": "prefix"}, {}, OTHER + r".*With 'passage: ' before each text they agree: set document_prefix: .*"),
+    ({"name": "asked"}, {"embedder": {"query_prefix": "asked: asked: asked: "}},
+     OTHER + r".*Embedded as queries are, the texts agree: set document_prefix.*"),
+    ({"name": "squared"}, {"normalize": True},
+     r"its vectors have the embedder's direction and another length: [\d.]+, not 1. Its space is l2, in which the "
+     r"length counts; set normalize: false for the embedder\."),
+])  # fmt: skip
 def test_a_collection_that_does_not_fit_is_refused_with_the_likely_cause(
     tmp_path: Path, database: Path, collection: Mapping[str, Any], more: Mapping[str, Any], fault: str
 ) -> None:

@@ -15,27 +15,24 @@ def place(tmp_path: Path) -> Workplace:
     return workplace(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("hits", "expected"),
-    [
-        ("['c', 'a']", ["c", "a"]),
-        ("('c', 'a')", ["c", "a"]),
-        ("iter(['c', 'a'])", ["c", "a"]),
-        ("np.array(['c', 'a'])", ["c", "a"]),
-        ("[('c', 2.5), ['a', np.float32(1)]]", ["c", "a"]),
-        ("[{'doc': 'a', 'id': 'chunk-7'}, {'id': 'c'}]", ["a", "c"]),
-        ("[{'doc': 'a', 'start': 0, 'end': 30}, {'doc': 'a', 'start': 31, 'end': np.int64(57)}]",
-         ["a[0:30]", "a[31:57]"]),
-        ("[{'doc': 'a', 'text': 'Soup keeps for three days.'}]", ["a[31:57]"]),
-        ("[{'doc': 'a', 'text': '  Soup keeps for three days.\\r\\n'}]", ["a[31:57]"]),
-        ("[{'doc': 'a', 'text': 'Soup keeps for two days.'}]", ["a"]),
-        ("[{'doc': 'a', 'text': 'Rye bread', 'start': 0, 'end': 9}]", ["a[0:9]"]),
-        ("[{'doc': 'c', 'text': 'Slice the leeks.'}]", ["c[0:16]"]),
-        ("[({'doc': 'a', 'start': 0, 'end': 3}, 1)]", ["a[0:3]"]),
-        ("[{'doc': 'd/e.md', 'text': ''}]", ["d/e.md"]),
-        ("[]", []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("hits", "expected"), [
+    ("['c', 'a']", ["c", "a"]),
+    ("('c', 'a')", ["c", "a"]),
+    ("iter(['c', 'a'])", ["c", "a"]),
+    ("np.array(['c', 'a'])", ["c", "a"]),
+    ("[('c', 2.5), ['a', np.float32(1)]]", ["c", "a"]),
+    ("[{'doc': 'a', 'id': 'chunk-7'}, {'id': 'c'}]", ["a", "c"]),
+    ("[{'doc': 'a', 'start': 0, 'end': 30}, {'doc': 'a', 'start': 31, 'end': np.int64(57)}]",
+     ["a[0:30]", "a[31:57]"]),
+    ("[{'doc': 'a', 'text': 'Soup keeps for three days.'}]", ["a[31:57]"]),
+    ("[{'doc': 'a', 'text': '  Soup keeps for three days.\\r\\n'}]", ["a[31:57]"]),
+    ("[{'doc': 'a', 'text': 'Soup keeps for two days.'}]", ["a"]),
+    ("[{'doc': 'a', 'text': 'Rye bread', 'start': 0, 'end': 9}]", ["a[0:9]"]),
+    ("[{'doc': 'c', 'text': 'Slice the leeks.'}]", ["c[0:16]"]),
+    ("[({'doc': 'a', 'start': 0, 'end': 3}, 1)]", ["a[0:3]"]),
+    ("[{'doc': 'd/e.md', 'text': ''}]", ["d/e.md"]),
+    ("[]", []),
+])  # fmt: skip
 def test_hits_of_every_shape_are_placed(place: Workplace, hits: str, expected: list[str]) -> None:
     assert place.found(f"import numpy as np; return [{hits} for _ in queries]") == [expected]
 
@@ -83,35 +80,32 @@ MEANT = (
 UNKNOWN = "is not the id of a document (4 documents)."
 
 
-@pytest.mark.parametrize(
-    ("body", "fault"),
-    [
-        ("return None", f"my_search:search returned None for query 'How?'; {LISTS}"),
-        ("return {'How?': ['a']}", f"my_search:search returned {{'How?': ['a']}} for query 'How?'; {LISTS}"),
-        ("raise KeyError('token')", "my_search:search raised KeyError for query 'How?': 'token'"),
-        ("return [(1 / 0 for _ in 'x')]",
-         "my_search:search raised ZeroDivisionError for query 'How?': division by zero"),
-        ("return [['a', 3.5]]", f"{HERE}hit 2 is 3.5; {SHAPE}"),
-        ("return [[(('a', 1), 2)]]", f"{HERE}hit 1 is (('a', 1), 2); {SHAPE}"),
-        ("return [[{'name': 'a'}]]", f"{HERE}hit 1 has no 'doc' or 'id'; it has the keys ['name']."),
-        ("return [[('a', float('nan'))]]", f"{HERE}hit 1 has the score nan; {SCORE}"),
-        ("return [[('a', True)]]", f"{HERE}hit 1 has the score True; {SCORE}"),
-        ("return [['e/d.md', 'x', 'y', 'z']]",
-         f"{HERE}'e/d.md' {UNKNOWN} Did you mean 'd/e.md'? 'x' {UNKNOWN} 'y' {UNKNOWN} And 1 more."),
-        ("return [['/srv/d/e.md']]",
-         f"{HERE}'/srv/d/e.md' {UNKNOWN} It is a path outside the corpus. Did you mean 'd/e.md'?"),
-        ("return [['https://x.org/d/e.md']]", f"{HERE}'https://x.org/d/e.md' {UNKNOWN}"),
-        ("return [[{'id': 'c1', 'file': 'a'}]]",
-         f"{HERE}'c1' {UNKNOWN} Its 'file' is one: 'a'; set `document: file`."),
-        ("return [[{'doc': 'a', 'start': 3}]]",
-         f"{HERE}hit 1 has the start 3 and the end None; both must be whole numbers."),
-        ("return [['b', {'doc': 'a', 'start': 3, 'end': 58}]]",
-         f"{HERE}hit 2 is of the characters 3 to 58 of 'a', which has 0 to 57."),
-        ("return [[{'doc': 'a', 'start': 0, 'end': 9, 'text': 'Old bread'}]]",
-         f"{HERE}hit 1 has the text 'Old bread', and the characters 0 to 9 of 'a' are 'Rye bread'."),
-        ("return [[{'doc': 'a', 'text': 3}]]", f"{HERE}hit 1 has the text 3; it must be a string."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "fault"), [
+    ("return None", f"my_search:search returned None for query 'How?'; {LISTS}"),
+    ("return {'How?': ['a']}", f"my_search:search returned {{'How?': ['a']}} for query 'How?'; {LISTS}"),
+    ("raise KeyError('token')", "my_search:search raised KeyError for query 'How?': 'token'"),
+    ("return [(1 / 0 for _ in 'x')]",
+     "my_search:search raised ZeroDivisionError for query 'How?': division by zero"),
+    ("return [['a', 3.5]]", f"{HERE}hit 2 is 3.5; {SHAPE}"),
+    ("return [[(('a', 1), 2)]]", f"{HERE}hit 1 is (('a', 1), 2); {SHAPE}"),
+    ("return [[{'name': 'a'}]]", f"{HERE}hit 1 has no 'doc' or 'id'; it has the keys ['name']."),
+    ("return [[('a', float('nan'))]]", f"{HERE}hit 1 has the score nan; {SCORE}"),
+    ("return [[('a', True)]]", f"{HERE}hit 1 has the score True; {SCORE}"),
+    ("return [['e/d.md', 'x', 'y', 'z']]",
+     f"{HERE}'e/d.md' {UNKNOWN} Did you mean 'd/e.md'? 'x' {UNKNOWN} 'y' {UNKNOWN} And 1 more."),
+    ("return [['/srv/d/e.md']]",
+     f"{HERE}'/srv/d/e.md' {UNKNOWN} It is a path outside the corpus. Did you mean 'd/e.md'?"),
+    ("return [['https://x.org/d/e.md']]", f"{HERE}'https://x.org/d/e.md' {UNKNOWN}"),
+    ("return [[{'id': 'c1', 'file': 'a'}]]",
+     f"{HERE}'c1' {UNKNOWN} Its 'file' is one: 'a'; set `document: file`."),
+    ("return [[{'doc': 'a', 'start': 3}]]",
+     f"{HERE}hit 1 has the start 3 and the end None; both must be whole numbers."),
+    ("return [['b', {'doc': 'a', 'start': 3, 'end': 58}]]",
+     f"{HERE}hit 2 is of the characters 3 to 58 of 'a', which has 0 to 57."),
+    ("return [[{'doc': 'a', 'start': 0, 'end': 9, 'text': 'Old bread'}]]",
+     f"{HERE}hit 1 has the text 'Old bread', and the characters 0 to 9 of 'a' are 'Rye bread'."),
+    ("return [[{'doc': 'a', 'text': 3}]]", f"{HERE}hit 1 has the text 3; it must be a string."),
+])  # fmt: skip
 def test_what_is_no_answer_is_refused_with_what_came_and_is_expected(place: Workplace, body: str, fault: str) -> None:
     assert message_of(RetrieverError, place.found, body, "How?") == fault
 
@@ -190,23 +184,20 @@ def test_a_search_function_or_what_makes_one_may_be_named(place: Workplace, code
 NONE = "my_search:search: the module my_search has no function 'search'."
 
 
-@pytest.mark.parametrize(
-    ("code", "options", "fault"),
-    [
-        ("", {}, NONE),
-        ("def serch(q, k): pass", {}, f"{NONE} Did you mean 'serch'?"),
-        ("search = 3", {}, f"my_search:search cannot be a retriever: it is 3; {MEANT}"),
-        ("1 / 0", {}, "the module 'my_search' cannot be imported: ZeroDivisionError: division by zero"),
-        (
-            "def search(queries, top_k): pass",
-            {"alpha": 1},
-            "my_search:search cannot be a retriever called with the options {'alpha': 1}: it is search(queries, top_k)"
-            f"; {MEANT}",
-        ),
-        ("class C:\n    def retrieve(self, q): pass\nsearch = C()", {"alpha": 1},
-         "my_search:search is an object and takes no `options`; name what makes it."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("code", "options", "fault"), [
+    ("", {}, NONE),
+    ("def serch(q, k): pass", {}, f"{NONE} Did you mean 'serch'?"),
+    ("search = 3", {}, f"my_search:search cannot be a retriever: it is 3; {MEANT}"),
+    ("1 / 0", {}, "the module 'my_search' cannot be imported: ZeroDivisionError: division by zero"),
+    (
+        "def search(queries, top_k): pass",
+        {"alpha": 1},
+        "my_search:search cannot be a retriever called with the options {'alpha': 1}: it is search(queries, top_k)"
+        f"; {MEANT}",
+    ),
+    ("class C:\n    def retrieve(self, q): pass\nsearch = C()", {"alpha": 1},
+     "my_search:search is an object and takes no `options`; name what makes it."),
+])  # fmt: skip
 def test_what_is_no_retriever_is_refused(place: Workplace, code: str, options: dict[str, object], fault: str) -> None:
     place.write(code)
     with pytest.raises(ModelNotFoundError) as error:
@@ -224,8 +215,6 @@ def test_what_makes_no_retriever_fails_the_setting(place: Workplace) -> None:
     with pytest.raises(RunError, match=r"^my_search:search raised OSError: no such index$"):
         place.search("x", on_error="skip")
 
-
-# Answers are kept.
 
 COUNTED = (
     "from pathlib import Path\nASKED = Path(__file__).with_name('asked')\n"

@@ -138,14 +138,11 @@ def test_the_fingerprint_knows_every_option_that_changes_vectors(tiny_model: Pat
     assert fingerprint_of(plain) != fingerprint_of(SentenceTransformerEmbedder(model=str(tiny_model), **changes))
 
 
-@pytest.mark.parametrize(
-    ("file", "known"),
-    [
-        ("model.safetensors", True), ("tokenizer.json", True), ("1_Pooling/config.json", True),
-        ("2_Dense/pytorch_model.bin", True), ("README.md", False), ("onnx/model.onnx", False),
-        ("pytorch_model.bin", False), (".cache/notes.json", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("file", "known"), [
+    ("model.safetensors", True), ("tokenizer.json", True), ("1_Pooling/config.json", True),
+    ("2_Dense/pytorch_model.bin", True), ("README.md", False), ("onnx/model.onnx", False),
+    ("pytorch_model.bin", False), (".cache/notes.json", False),
+])  # fmt: skip
 def test_the_fingerprint_follows_files_of_the_model(tiny_model: Path, tmp_path: Path, file: str, known: bool) -> None:
     folder = shutil.copytree(tiny_model, tmp_path / "model")
     embedder = SentenceTransformerEmbedder(model=str(folder))

@@ -84,12 +84,9 @@ def test_replies_are_kept_and_equal_requests_asked_once(tmp_path: Path) -> None:
         assert len(double.asked) == 4, "another temperature is another request"
 
 
-@pytest.mark.parametrize(
-    ("sent", "kept"),
-    [
-        ("ferry \ud83d", "ferry \ufffd"), ("\udc00\ud800", "\ufffd\ufffd"), ("\ud83d\ude00 whole", "\U0001f600 whole"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("sent", "kept"), [
+    ("ferry \ud83d", "ferry \ufffd"), ("\udc00\ud800", "\ufffd\ufffd"), ("\ud83d\ude00 whole", "\U0001f600 whole"),
+])  # fmt: skip
 def test_half_an_emoji_is_replaced_before_a_reply_is_kept(tmp_path: Path, sent: str, kept: str) -> None:
     file = tmp_path / "replies.jsonl"
     with EndpointDouble(default=saying(lambda _: sent)) as double:
@@ -198,14 +195,11 @@ def test_thoughts_of_any_number_are_read_in_linear_time(mark: str) -> None:
     assert seconds(100_000) < 20 * max(seconds(20_000), 0.01)
 
 
-@pytest.mark.parametrize(
-    ("text", "bare"),
-    [
-        ('"a b"', "a b"), ("\u201ca b\u201d", "a b"), ("\u00bba b\u00ab", "a b"), ("\u300c電池\u300d", "電池"),
-        ("`a b`", "a b"), ("\u201c\u2018a\u2019\u201d", "a"), ("(a b)", "(a b)"), ('He said "yes"', 'He said "yes"'),
-        ('"', '"'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "bare"), [
+    ('"a b"', "a b"), ("\u201ca b\u201d", "a b"), ("\u00bba b\u00ab", "a b"), ("\u300c電池\u300d", "電池"),
+    ("`a b`", "a b"), ("\u201c\u2018a\u2019\u201d", "a"), ("(a b)", "(a b)"), ('He said "yes"', 'He said "yes"'),
+    ('"', '"'),
+])  # fmt: skip
 def test_quotation_marks_of_any_language_are_removed_around_a_text(text: str, bare: str) -> None:
     assert unquoted(f" {text}\n") == bare
 

@@ -72,20 +72,17 @@ def gemini(handler: Any, _: Any) -> None:
     handler.reply(400, json.dumps([{"error": {"code": 400, "message": "API key expired.", "status": "INVALID"}}]))
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        (endpoint_double.one_less, "answered with 2 results for 3; expected one for each."),
-        (endpoint_double.one_more, "answered with 4 results for 3; expected one for each."),
-        (endpoint_double.twice, "answered with the indexes [0, 0, 0]; expected each of 0 to 2 once."),
-        (endpoint_double.not_a_number, "answered with JSON that cannot be used: it has the number NaN"),
-        (gemini, "answered 400: API key expired. "),
-        (endpoint_double.status(404, "no such model"), "answered 404: no such model. Check base_url and model."),
-        (endpoint_double.status(400, "too\n long"), "answered 400: too long. If a text is too long for it, use"),
-        (endpoint_double.status(429, "pay: insufficient_quota"), "answered 429: pay: insufficient_quota."),
-        (endpoint_double.status(429, "tomorrow", retry_after="86400"), "and asks to wait for 86,400 s."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("fault", "said"), [
+    (endpoint_double.one_less, "answered with 2 results for 3; expected one for each."),
+    (endpoint_double.one_more, "answered with 4 results for 3; expected one for each."),
+    (endpoint_double.twice, "answered with the indexes [0, 0, 0]; expected each of 0 to 2 once."),
+    (endpoint_double.not_a_number, "answered with JSON that cannot be used: it has the number NaN"),
+    (gemini, "answered 400: API key expired. "),
+    (endpoint_double.status(404, "no such model"), "answered 404: no such model. Check base_url and model."),
+    (endpoint_double.status(400, "too\n long"), "answered 400: too long. If a text is too long for it, use"),
+    (endpoint_double.status(429, "pay: insufficient_quota"), "answered 429: pay: insufficient_quota."),
+    (endpoint_double.status(429, "tomorrow", retry_after="86400"), "and asks to wait for 86,400 s."),
+])  # fmt: skip
 def test_an_answer_that_no_repetition_mends_is_an_error_at_once(fault: Fault, said: str) -> None:
     with EndpointDouble(default=fault) as double:
         with pytest.raises(EndpointError) as error:

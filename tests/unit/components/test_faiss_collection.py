@@ -46,14 +46,11 @@ def options(folder: Path, index: Any, items: Sequence[Mapping[str, Any]], **more
     )
 
 
-@pytest.mark.parametrize(
-    ("factory", "has_own"),
-    [
-        ("Flat", False), ("SQ8", False), ("HNSW16", False), ("HNSW16_SQ8", False), ("IVF8,Flat", False),
-        ("IVF8,SQ8", False), ("IDMap,Flat", True), ("IDMap2,HNSW16", True),
-        ("IDMap,IVF8,Flat", True), ("OPQ4,Flat", False), ("Flat,RFlat", False), ("PCA16,HNSW16", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("factory", "has_own"), [
+    ("Flat", False), ("SQ8", False), ("HNSW16", False), ("HNSW16_SQ8", False), ("IVF8,Flat", False),
+    ("IVF8,SQ8", False), ("IDMap,Flat", True), ("IDMap2,HNSW16", True),
+    ("IDMap,IVF8,Flat", True), ("OPQ4,Flat", False), ("Flat,RFlat", False), ("PCA16,HNSW16", False),
+])  # fmt: skip
 def test_every_type_finds_as_brute_force_and_returns_vectors(tmp_path: Path, factory: str, has_own: bool) -> None:
     numbers = OWN_NUMBERS.tolist() if has_own else ()
     width = {"nprobe": 8} if "IVF" in factory else {"ef": COUNT} if "HNSW" in factory else {}
@@ -94,17 +91,14 @@ def as_pickle(path: Path) -> None:
     path.write_bytes(pickle.dumps({"a": 1}))
 
 
-@pytest.mark.parametrize(
-    ("factory", "more", "damage", "fault"),
-    [
-        ("Flat", {"ef": 5}, None, "of the type IndexFlatL2 has no option efSearch, which is set to 5; remove it."),
-        ("HNSW8", {"nprobe": 5}, None, "of the type IndexHNSWFlat has no option nprobe, which is set to 5; remove it."),
-        ("ITQ8,LSH", {}, None, "is of the type IndexLSH, which gives no vectors back: "),
-        ("Flat", {}, cut, "docs.index is no index of FAISS, or is damaged: "),
-        ("Flat", {}, as_pickle, "docs.index is no index of FAISS, or is damaged: "),
-        ("Flat", {}, Path.unlink, "docs.index cannot be read: No such file or directory."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("factory", "more", "damage", "fault"), [
+    ("Flat", {"ef": 5}, None, "of the type IndexFlatL2 has no option efSearch, which is set to 5; remove it."),
+    ("HNSW8", {"nprobe": 5}, None, "of the type IndexHNSWFlat has no option nprobe, which is set to 5; remove it."),
+    ("ITQ8,LSH", {}, None, "is of the type IndexLSH, which gives no vectors back: "),
+    ("Flat", {}, cut, "docs.index is no index of FAISS, or is damaged: "),
+    ("Flat", {}, as_pickle, "docs.index is no index of FAISS, or is damaged: "),
+    ("Flat", {}, Path.unlink, "docs.index cannot be read: No such file or directory."),
+])  # fmt: skip
 def test_an_index_that_cannot_be_searched_so_is_refused(
     tmp_path: Path, factory: str, more: Mapping[str, Any], damage: Callable[[Path], None] | None, fault: str
 ) -> None:
@@ -127,18 +121,15 @@ def test_metrics_numbers_and_conditions_that_cannot_be_are_refused(tmp_path: Pat
         held.check_conditions(Conditions({"third": 1}))
 
 
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        (lambda items: items[:-1], "items.jsonl: has 399 rows; {path} has 400 vectors."),
-        (lambda items: [*items, {"id": "more"}], "items.jsonl: has 401 rows; {path} has 400 vectors."),
-        (lambda items: [*items[:-1], items[0]],
-         "items.jsonl:400: has the id 'i0' of an earlier row; each must be unique."),
-        (lambda items: [{"text": "no id"}, *items[1:]],
-         "items.jsonl:1: has 'id' null; it must be a text or a whole number."),
-        (lambda items: [{"id": "a", "text": 3}, *items[1:]], "items.jsonl:1: has 'text' 3; it must be a text."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "fault"), [
+    (lambda items: items[:-1], "items.jsonl: has 399 rows; {path} has 400 vectors."),
+    (lambda items: [*items, {"id": "more"}], "items.jsonl: has 401 rows; {path} has 400 vectors."),
+    (lambda items: [*items[:-1], items[0]],
+     "items.jsonl:400: has the id 'i0' of an earlier row; each must be unique."),
+    (lambda items: [{"text": "no id"}, *items[1:]],
+     "items.jsonl:1: has 'id' null; it must be a text or a whole number."),
+    (lambda items: [{"id": "a", "text": 3}, *items[1:]], "items.jsonl:1: has 'text' 3; it must be a text."),
+])  # fmt: skip
 def test_rows_that_do_not_fit_are_named_with_their_line(
     tmp_path: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]], fault: str
 ) -> None:

@@ -47,8 +47,6 @@ def fused_scores(lists: Sequence[List], options: FusionRefiner, weights: Weights
     return row
 
 
-# By hand.
-
 A, B, C, D = range(4)
 FIRST, SECOND = [(A, 10.0), (B, 8.0), (C, 4.0)], [(C, 5.0), (D, 3.0)]
 BY_HAND: list[tuple[FusionRefiner, Weights, dict[int, float]]] = [

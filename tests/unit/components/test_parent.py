@@ -128,8 +128,6 @@ def test_parents_that_are_smaller_or_the_hits_themselves_are_told(bench: Bench) 
     )
 
 
-# Against the plain definitions, on random places.
-
 LENGTH = 12
 
 

@@ -93,16 +93,13 @@ def test_what_the_server_is_too_old_for_is_refused_before_anything_is_built(url:
         PgvectorStore(url=url, column="halfvec").check()
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({}, "url\n"),
-        ({"url": "http://localhost"}, "it must be like postgresql://"),
-        ({"url": "postgresql://me:secret@localhost/db"}, "a password must not be in a url"),
-        *(({"url": "postgresql://me@localhost/db", "password": LocatedText("x", Path(), written=written)},
-           "a secret must not be in the") for written in ("x", "${NOT_SET:-x}", "x${NOT_SET:-}")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "said"), [
+    ({}, "url\n"),
+    ({"url": "http://localhost"}, "it must be like postgresql://"),
+    ({"url": "postgresql://me:secret@localhost/db"}, "a password must not be in a url"),
+    *(({"url": "postgresql://me@localhost/db", "password": LocatedText("x", Path(), written=written)},
+       "a secret must not be in the") for written in ("x", "${NOT_SET:-x}", "x${NOT_SET:-}")),
+])  # fmt: skip
 def test_what_cannot_be_meant_is_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         PgvectorStore.model_validate(options)

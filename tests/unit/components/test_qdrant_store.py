@@ -16,14 +16,11 @@ from store_kinds import found_by, nothing, opened, recall
 from vector_oracles import exactly, like_embeddings, vectors_of
 
 
-@pytest.mark.parametrize(
-    ("thresholds", "evidence"),
-    [
-        ({"indexing_threshold": 100_000}, "Qdrant counts 0 of 300 vectors as indexed; it scans the others"),
-        ({"indexing_threshold": 1, "full_scan_threshold": 1_000},
-         "scans 19 kB of vectors, less than full_scan_threshold (1,000 kB)."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("thresholds", "evidence"), [
+    ({"indexing_threshold": 100_000}, "Qdrant counts 0 of 300 vectors as indexed; it scans the others"),
+    ({"indexing_threshold": 1, "full_scan_threshold": 1_000},
+     "scans 19 kB of vectors, less than full_scan_threshold (1,000 kB)."),
+])  # fmt: skip
 def test_a_collection_that_is_scanned_is_named(tmp_path: Path, thresholds: dict[str, int], evidence: str) -> None:
     vectors, index = vectors_of(like_embeddings(300, 16, seed=1)), {"kind": "hnsw", **thresholds}
     with opened(QdrantStore.model_validate({"kind": "qdrant", "index": index}), vectors, tmp_path) as opened_index:

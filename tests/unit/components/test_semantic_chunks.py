@@ -39,16 +39,15 @@ def groups(angles: Sequence[float] = ANGLES, text: str = TEXT, **options: object
     return [len(sentences(text[span.start : span.end])) for span in made.group(text, ruler, vectors)]
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [({}, [6, 3]), ({"amount": 50}, [1, 2, 1, 2, 3]), ({"threshold": "standard_deviation"}, [9]),
-     ({"threshold": "standard_deviation", "amount": 1}, [6, 3]),
-     ({"threshold": "standard_deviation", "amount": 0.9}, [3, 3, 3]), ({"threshold": "interquartile"}, [3, 3, 3]),
-     ({"threshold": "interquartile", "amount": 2.5}, [3, 3, 3]),
-     ({"threshold": "interquartile", "amount": 2.6}, [6, 3]), ({"threshold": "gradient"}, [5, 4]),
-     ({"threshold": "gradient", "amount": 60}, [2, 3, 1, 3]), ({"target": 10}, [1] * 9), ({"target": 70}, [3, 3, 3]),
-     ({"target": 100}, [6, 3]), ({"target": 200}, [9])],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "expected"), [
+    ({}, [6, 3]), ({"amount": 50}, [1, 2, 1, 2, 3]), ({"threshold": "standard_deviation"}, [9]),
+    ({"threshold": "standard_deviation", "amount": 1}, [6, 3]),
+    ({"threshold": "standard_deviation", "amount": 0.9}, [3, 3, 3]), ({"threshold": "interquartile"}, [3, 3, 3]),
+    ({"threshold": "interquartile", "amount": 2.5}, [3, 3, 3]),
+    ({"threshold": "interquartile", "amount": 2.6}, [6, 3]), ({"threshold": "gradient"}, [5, 4]),
+    ({"threshold": "gradient", "amount": 60}, [2, 3, 1, 3]), ({"target": 10}, [1] * 9), ({"target": 70}, [3, 3, 3]),
+    ({"target": 100}, [6, 3]), ({"target": 200}, [9]),
+])  # fmt: skip
 def test_cuts_are_those_of_langchain_s_and_target_formulas(options: dict[str, object], expected: list[int]) -> None:
     """By hand: the distances are 0.005, 0.502 after the third sentence, 0.929 after the sixth, and 0.001 else."""
     assert groups(**options) == expected  # type: ignore[arg-type]  # none of them is angles or text

@@ -134,13 +134,10 @@ def test_the_marks_are_those_with_unicodes_property() -> None:
     assert marks <= terminal
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [
-        ("\\n", r'"\n"'), ("\\t", r'"\t"'), ("\\r\\n", r'"\r\n"'), ("\\n## ", r'"\n## "'), ("。\\n", r'"。\n"'),
-        ("\\n\\nArticle ", r'"\n\nArticle "'), (" \\n ", r'" \n "'),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("written", "meant"), [
+    ("\\n", r'"\n"'), ("\\t", r'"\t"'), ("\\r\\n", r'"\r\n"'), ("\\n## ", r'"\n## "'), ("。\\n", r'"。\n"'),
+    ("\\n\\nArticle ", r'"\n\nArticle "'), (" \\n ", r'" \n "'),
+])  # fmt: skip
 def test_a_line_end_in_single_quotes_of_yaml_is_an_error_that_says_how_to_write_it(written: str, meant: str) -> None:
     with pytest.raises(ValidationError) as caught:
         RecursiveChunker(separators=(written, " ", ""))

@@ -56,15 +56,12 @@ def test_words_are_folded_codes_are_parts_and_unspaced_scripts_are_characters_an
     assert BARE.terms(text) == [unicodedata.normalize("NFKC", term) for term in terms.split(" ") if term]
 
 
-@pytest.mark.parametrize(
-    ("question", "document"),
-    [
-        ("猫", "我家的猫很可爱"), ("税", "消費税は10%です"), ("서울", "서울은 대한민국의 수도이다."),
-        ("제주도", "제주는 섬이다."), ("집", "집이 크다"), ("firewall", "fire\u200bwall"),
-        ("Wiederaufnahme", "Wieder\u00adauf\u00adnahme"),
-        ("שלום", "\u200fשלום\u200f"), ("ខ្មែរ", "ភាសា\u200bខ្មែរ"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("question", "document"), [
+    ("猫", "我家的猫很可爱"), ("税", "消費税は10%です"), ("서울", "서울은 대한민국의 수도이다."),
+    ("제주도", "제주는 섬이다."), ("집", "집이 크다"), ("firewall", "fire\u200bwall"),
+    ("Wiederaufnahme", "Wieder\u00adauf\u00adnahme"),
+    ("שלום", "\u200fשלום\u200f"), ("ខ្មែរ", "ភាសា\u200bខ្មែរ"),
+])  # fmt: skip
 def test_a_question_shares_a_term_with_a_text_that_has_its_word(question: str, document: str) -> None:
     assert set(BARE.terms(question)) & set(BARE.terms(document))
 

@@ -83,13 +83,10 @@ def test_default_metrics_and_cutoffs_are_those_of_the_page(root: Path) -> None:
     assert one.graded.k == [3]
 
 
-@pytest.mark.parametrize(
-    ("judgment", "ordered", "added"),
-    [
-        (Judgment("a"), False, set()), (Judgment("a"), True, {"rbo"}), (Judgment("a", -1), False, {"forbidden"}),
-        (Judgment("a", group="g"), False, {"complete"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("judgment", "ordered", "added"), [
+    (Judgment("a"), False, set()), (Judgment("a"), True, {"rbo"}), (Judgment("a", -1), False, {"forbidden"}),
+    (Judgment("a", group="g"), False, {"complete"}),
+])  # fmt: skip
 def test_labels_of_a_kind_add_the_metrics_that_need_them(judgment: Judgment, ordered: bool, added: set[str]) -> None:
     usual, _ = choose_metrics(load(CONFIG))
     choice, _ = choose_metrics(load(CONFIG), [Query("q", "?", (judgment,), ordered=ordered)])
@@ -103,8 +100,6 @@ def test_the_name_of_a_model_on_the_hub_is_not_taken_for_a_path(name: str) -> No
     assert isinstance(embedder, SentenceTransformerEmbedder)
     assert embedder.model == name
 
-
-# What is refused: one fault, one sentence, its place.
 
 WRONG = [
     ("unknown key", CONFIG + "retreivers: {}\n",
@@ -272,28 +267,26 @@ def test_rings_and_too_large_files_are_refused(tmp_path: Path) -> None:
         load_config(file)
 
 
-@pytest.mark.parametrize(
-    ("line", "fault"),
-    [("extends: nowhere.yaml", "1:1: extends is 'nowhere.yaml'; there is no file {}/nowhere.yaml."),
-     ("extends: [base.yaml, nowhere.yaml]", "1:22: extends is 'nowhere.yaml'; there is no file {}/nowhere.yaml."),
-     ("extends: 3", "1:1: extends is 3; it must be a path, or a list of paths."),
-     ("extends: {a: b}", "1:1: extends is a mapping; it must be a path, or a list of paths."),
-     ("extends: [base.yaml, [a]]", "1:22: extends is a list; it must be a path, or a list of paths.")],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "fault"), [
+    ("extends: nowhere.yaml", "1:1: extends is 'nowhere.yaml'; there is no file {}/nowhere.yaml."),
+    ("extends: [base.yaml, nowhere.yaml]", "1:22: extends is 'nowhere.yaml'; there is no file {}/nowhere.yaml."),
+    ("extends: 3", "1:1: extends is 3; it must be a path, or a list of paths."),
+    ("extends: {a: b}", "1:1: extends is a mapping; it must be a path, or a list of paths."),
+    ("extends: [base.yaml, [a]]", "1:22: extends is a list; it must be a path, or a list of paths."),
+])  # fmt: skip
 def test_a_base_that_is_not_there_is_refused_where_it_is_named(line: str, fault: str, tmp_path: Path) -> None:
     assert faults_of(line + "\n", base=CONFIG) == [fault.format(tmp_path)]
 
 
-@pytest.mark.parametrize(
-    ("override", "path", "expected"),
-    [("seed=7", "seed", 7), ("seed = 7", "seed", 7), ("latency=true", "latency", True),
-     ("experiment=no", "experiment", "no"), ("experiment='7'", "experiment", "7"),
-     ("evaluators.graded.k=[1, 2]", "evaluators.graded.k", [1, 2]),
-     ("evaluators.graded={k: [2]}", "evaluators.graded.k", [2]),
-     ("embedder.query_prefix=", "embedder.query_prefix", ""),
-     ("embedder.query_prefix='a=b'", "embedder.query_prefix", "a=b"),
-     ("embedder.query_prefix=a=b", "embedder.query_prefix", "a=b")],
-)  # fmt: skip
+@pytest.mark.parametrize(("override", "path", "expected"), [
+    ("seed=7", "seed", 7), ("seed = 7", "seed", 7), ("latency=true", "latency", True),
+    ("experiment=no", "experiment", "no"), ("experiment='7'", "experiment", "7"),
+    ("evaluators.graded.k=[1, 2]", "evaluators.graded.k", [1, 2]),
+    ("evaluators.graded={k: [2]}", "evaluators.graded.k", [2]),
+    ("embedder.query_prefix=", "embedder.query_prefix", ""),
+    ("embedder.query_prefix='a=b'", "embedder.query_prefix", "a=b"),
+    ("embedder.query_prefix=a=b", "embedder.query_prefix", "a=b"),
+])  # fmt: skip
 def test_an_override_is_read_as_yaml_and_lies_on_the_config(override: str, path: str, expected: object) -> None:
     found: Any = load(CONFIG, override)
     for name in path.split("."):
@@ -310,24 +303,23 @@ def test_the_path_of_an_override_is_relative_to_this_folder(tmp_path: Path, monk
     assert config.dataset.corpus == str(tmp_path / "documents")
 
 
-@pytest.mark.parametrize(
-    ("override", "fault"),
-    [("seed", "'seed' must be written KEY=VALUE, like retrievers.dense.top_k=20."),
-     ("=3", "'=3' must be written KEY=VALUE, like retrievers.dense.top_k=20."),
-     ("a..b=3", "'a..b=3' must be written KEY=VALUE, like retrievers.dense.top_k=20."),
-     ("seed=#x", "'seed=#x': a value that begins with # must be in quotes."),
-     ("seed=x", "seed is 'x'; it must be a whole number."),
-     ("seed=", "seed is ''; it must be a whole number."),
-     ("sead=1", f"unknown key 'sead'. Did you mean 'seed'? Allowed here: {TOP_LEVEL}."),
-     ("extends=base.yaml", "extends can only be written in a file; set the keys themselves."),
-     ("retrievers.dens.top_k=9", "there is no retriever 'dens'. Did you mean 'dense'? Known: dense."),
-     ("chunker.size=9", "unknown key 'size' in chunker. "
-            "That is an option of kind: code, fixed, markdown, recursive, semantic, "
-            "sentence. Allowed here: kind."),
-     ("evaluators.graded.k=[1, 9]",
-      "evaluators.graded.k[1] is 9, above the top_k of 3 of 'dense'; only that many are kept. Lower k, or "
-      "raise every retriever's top_k.")],
-)  # fmt: skip
+@pytest.mark.parametrize(("override", "fault"), [
+    ("seed", "'seed' must be written KEY=VALUE, like retrievers.dense.top_k=20."),
+    ("=3", "'=3' must be written KEY=VALUE, like retrievers.dense.top_k=20."),
+    ("a..b=3", "'a..b=3' must be written KEY=VALUE, like retrievers.dense.top_k=20."),
+    ("seed=#x", "'seed=#x': a value that begins with # must be in quotes."),
+    ("seed=x", "seed is 'x'; it must be a whole number."),
+    ("seed=", "seed is ''; it must be a whole number."),
+    ("sead=1", f"unknown key 'sead'. Did you mean 'seed'? Allowed here: {TOP_LEVEL}."),
+    ("extends=base.yaml", "extends can only be written in a file; set the keys themselves."),
+    ("retrievers.dens.top_k=9", "there is no retriever 'dens'. Did you mean 'dense'? Known: dense."),
+    ("chunker.size=9", "unknown key 'size' in chunker. "
+           "That is an option of kind: code, fixed, markdown, recursive, semantic, "
+           "sentence. Allowed here: kind."),
+    ("evaluators.graded.k=[1, 9]",
+     "evaluators.graded.k[1] is 9, above the top_k of 3 of 'dense'; only that many are kept. Lower k, or "
+     "raise every retriever's top_k."),
+])  # fmt: skip
 def test_a_wrong_override_is_refused_by_its_number(override: str, fault: str) -> None:
     assert faults_of(CONFIG, "latency=true", override) == [f"--set #2: {fault}"]
 

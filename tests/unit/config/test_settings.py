@@ -72,20 +72,17 @@ def test_every_combination_is_a_setting_and_what_an_axis_does_not_reach_is_one(t
     assert warnings == []
 
 
-@pytest.mark.parametrize(
-    ("entry", "axis", "reached"),
-    [
-        ("dense", "chunker.size", True), ("dense", "retrievers.dense.top_k", True),
-        ("dense", "retrievers.dense.score", False), ("dense", "retrievers.words.k1", False),
-        ("dense", "store.space", True), ("words", "store.space", False), ("words", "embedder.model", False),
-        ("words", "context.title", True), ("own", "chunker.size", False), ("own", "embedder.model", True),
-        ("hybrid", "chunker.size", True), ("hybrid", "store.space", True),
-        ("hybrid", "retrievers.hybrid.top_k", True), ("hybrid", "retrievers.words.k1", True),
-        ("hybrid", "retrievers.words.top_k", False), ("hybrid", "retrievers.own.chunker", False),
-        ("far", "retrievers.words.k1", True), ("far", "retrievers.hybrid.rank_constant", True),
-        ("far", "retrievers.hybrid.top_k", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("entry", "axis", "reached"), [
+    ("dense", "chunker.size", True), ("dense", "retrievers.dense.top_k", True),
+    ("dense", "retrievers.dense.score", False), ("dense", "retrievers.words.k1", False),
+    ("dense", "store.space", True), ("words", "store.space", False), ("words", "embedder.model", False),
+    ("words", "context.title", True), ("own", "chunker.size", False), ("own", "embedder.model", True),
+    ("hybrid", "chunker.size", True), ("hybrid", "store.space", True),
+    ("hybrid", "retrievers.hybrid.top_k", True), ("hybrid", "retrievers.words.k1", True),
+    ("hybrid", "retrievers.words.top_k", False), ("hybrid", "retrievers.own.chunker", False),
+    ("far", "retrievers.words.k1", True), ("far", "retrievers.hybrid.rank_constant", True),
+    ("far", "retrievers.hybrid.top_k", False),
+])  # fmt: skip
 def test_an_axis_reaches_all_that_it_changes(tmp_path: Path, entry: str, axis: str, *, reached: bool) -> None:
     entries = {**ENTRIES, "far": {"kind": "parent", "inputs": "hybrid", "top_k": 3}}
     config = experiment(tmp_path, retrievers=entries).config()

@@ -45,14 +45,13 @@ def test_what_only_yaml_1_1_or_a_slip_takes_for_something_else_is_a_text(text: s
     assert isinstance(value_of(text), str)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("0", 0), ("7", 7), ("-1", -1), ("+1", 1), ("-0", 0),
-     ("1.5", 1.5), (".5", 0.5), ("-.5", -0.5), ("5.", 5.0), ("1e-3", 0.001), ("1e3", 1000.0), ("1E+3", 1000.0),
-     ("2.5e3", 2500.0), ("1.0", 1.0),
-     ("true", True), ("True", True), ("TRUE", True), ("false", False), ("False", False), ("FALSE", False),
-     ("null", None), ("Null", None), ("NULL", None), ("~", None), ("", None)],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "expected"), [
+    ("0", 0), ("7", 7), ("-1", -1), ("+1", 1), ("-0", 0),
+    ("1.5", 1.5), (".5", 0.5), ("-.5", -0.5), ("5.", 5.0), ("1e-3", 0.001), ("1e3", 1000.0), ("1E+3", 1000.0),
+    ("2.5e3", 2500.0), ("1.0", 1.0),
+    ("true", True), ("True", True), ("TRUE", True), ("false", False), ("False", False), ("FALSE", False),
+    ("null", None), ("Null", None), ("NULL", None), ("~", None), ("", None),
+])  # fmt: skip
 def test_numbers_booleans_and_nothing_are_what_they_look_like(text: str, expected: object) -> None:
     assert value_of(text) == expected
     assert type(value_of(text)) is type(expected)
@@ -118,29 +117,28 @@ FITS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [("a: b: c\n", "1:5: a second ':' cannot be here: put a text that holds ': ' in quotes, or indent the line less."),
-     ("a:\n  b: 1\n c: 2\n", f"3:2: {FITS}"),
-     ("a: {b: 1}\n    c: 2\n", f"2:5: {FITS}"),
-     ("a: 'b' c\n", f"1:8: {FITS}"),
-     ("a: *nowhere\n", "1:4: found undefined alias 'nowhere'."),
-     ("a:\n  - [1, 2\nb: 3\n", "3:2: expected ',' or ']', but got ':'; the mistake may be in line 2."),
-     ("a: [1, 2\n", "2:1: expected ',' or ']', but got 'end of file'; the mistake may be in line 1."),
-     ("a: 'x\n\n", "3:1: found unexpected end of stream; the mistake may be in line 1."),
-     ("? [1, 2]\n: 3\n", "1:3: a key must be a plain name."),
-     ("{a: 1}: 3\n", "1:1: a key must be a plain name."),
-     ("a: 1\nb: 2\na: 3\n", "3:1: duplicate key 'a' (first used in line 1)."),
-     ("a:\n  b: 1\n  c: 2\n  b: 3\n", "4:3: duplicate key 'b' (first used in line 2)."),
-     ("1: a\n'1': b\n", "2:1: duplicate key '1' (first used in line 1)."),
-     ("a:\n\tb: 1\n", f"2:1: {TABS}"), ("\ta: 1\n", f"1:1: {TABS}"), ("a: {\tb: 1}\n", f"1:5: {TABS}"),
-     ("a: 1\n---\nb: 2\n", "2:1: a second document begins here ('---'); one file is one config."),
-     ("a: 1\nb: \x00\n", "2:4: has the character U+0000, which YAML forbids; remove it."),
-     ("a: {<<: 3}\n", "1:9: << must name a mapping (an alias like *base)."),
-     ("a: {<<: [3]}\n", "1:10: << must name a mapping (an alias like *base)."),
-     (f"a: {'[' * 51}{']' * 51}\n", f"1:54: {RING}"), ("a: &x [*x]\n", f"1:4: {RING}"),
-     ("a: &x {<<: [*x, *x]}\n", f"1:4: {RING}")],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "fault"), [
+    ("a: b: c\n", "1:5: a second ':' cannot be here: put a text that holds ': ' in quotes, or indent the line less."),
+    ("a:\n  b: 1\n c: 2\n", f"3:2: {FITS}"),
+    ("a: {b: 1}\n    c: 2\n", f"2:5: {FITS}"),
+    ("a: 'b' c\n", f"1:8: {FITS}"),
+    ("a: *nowhere\n", "1:4: found undefined alias 'nowhere'."),
+    ("a:\n  - [1, 2\nb: 3\n", "3:2: expected ',' or ']', but got ':'; the mistake may be in line 2."),
+    ("a: [1, 2\n", "2:1: expected ',' or ']', but got 'end of file'; the mistake may be in line 1."),
+    ("a: 'x\n\n", "3:1: found unexpected end of stream; the mistake may be in line 1."),
+    ("? [1, 2]\n: 3\n", "1:3: a key must be a plain name."),
+    ("{a: 1}: 3\n", "1:1: a key must be a plain name."),
+    ("a: 1\nb: 2\na: 3\n", "3:1: duplicate key 'a' (first used in line 1)."),
+    ("a:\n  b: 1\n  c: 2\n  b: 3\n", "4:3: duplicate key 'b' (first used in line 2)."),
+    ("1: a\n'1': b\n", "2:1: duplicate key '1' (first used in line 1)."),
+    ("a:\n\tb: 1\n", f"2:1: {TABS}"), ("\ta: 1\n", f"1:1: {TABS}"), ("a: {\tb: 1}\n", f"1:5: {TABS}"),
+    ("a: 1\n---\nb: 2\n", "2:1: a second document begins here ('---'); one file is one config."),
+    ("a: 1\nb: \x00\n", "2:4: has the character U+0000, which YAML forbids; remove it."),
+    ("a: {<<: 3}\n", "1:9: << must name a mapping (an alias like *base)."),
+    ("a: {<<: [3]}\n", "1:10: << must name a mapping (an alias like *base)."),
+    (f"a: {'[' * 51}{']' * 51}\n", f"1:54: {RING}"), ("a: &x [*x]\n", f"1:4: {RING}"),
+    ("a: &x {<<: [*x, *x]}\n", f"1:4: {RING}"),
+])  # fmt: skip
 def test_broken_yaml_is_refused_with_the_place_where_it_breaks(text: str, fault: str) -> None:
     assert faults_of(text) == [fault]
 
@@ -149,26 +147,24 @@ def test_fifty_levels_are_read() -> None:
     read(f"a: {'[' * 50}{']' * 50}\n")
 
 
-@pytest.mark.parametrize(
-    ("merge", "expected"),
-    [("{<<: *b, x: 3}", {"x": 3, "y": 2}),
-     ("{x: 3, <<: *b}", {"x": 3, "y": 2}),
-     ("{<<: [*c, *b]}", {"x": 9, "y": 2, "z": 8}),
-     ("{<<: [*b, *c]}", {"x": 1, "y": 2, "z": 8}),
-     ("{<<: *d}", {"x": 1, "y": 7})],
-)  # fmt: skip
+@pytest.mark.parametrize(("merge", "expected"), [
+    ("{<<: *b, x: 3}", {"x": 3, "y": 2}),
+    ("{x: 3, <<: *b}", {"x": 3, "y": 2}),
+    ("{<<: [*c, *b]}", {"x": 9, "y": 2, "z": 8}),
+    ("{<<: [*b, *c]}", {"x": 1, "y": 2, "z": 8}),
+    ("{<<: *d}", {"x": 1, "y": 7}),
+])  # fmt: skip
 def test_a_merge_key_adds_what_is_not_there_the_first_source_first(merge: str, expected: dict[str, int]) -> None:
     text = f"b: &b {{x: 1, y: 2}}\nc: &c {{x: 9, z: 8}}\nd: &d {{<<: *b, y: 7}}\na: {merge}\n"
     assert read(text).value["a"] == expected
 
 
-@pytest.mark.parametrize(
-    ("scalar", "expected"),
-    [("${N}", 5), ("'${N}'", "5"), ('"${N}"', "5"), ("${T}", True), ("${S}", "hello world"), ("${N}${N}", 55),
-     ("model-${N}", "model-5"), ("${ABSENT:-7}", 7), ("'${ABSENT:-7}'", "7"), ("${ABSENT:-a b}", "a b"),
-     ("${ABSENT:-http://host:80/x}", "http://host:80/x"), ("${N:-7}", 5), ("${EMPTY:-7}", 7), ("${ABSENT:-}", None),
-     ("'${ABSENT:-}'", ""), ("${EMPTY}", None), ("'${EMPTY}'", ""), ("x${EMPTY}y", "xy")],
-)  # fmt: skip
+@pytest.mark.parametrize(("scalar", "expected"), [
+    ("${N}", 5), ("'${N}'", "5"), ('"${N}"', "5"), ("${T}", True), ("${S}", "hello world"), ("${N}${N}", 55),
+    ("model-${N}", "model-5"), ("${ABSENT:-7}", 7), ("'${ABSENT:-7}'", "7"), ("${ABSENT:-a b}", "a b"),
+    ("${ABSENT:-http://host:80/x}", "http://host:80/x"), ("${N:-7}", 5), ("${EMPTY:-7}", 7), ("${ABSENT:-}", None),
+    ("'${ABSENT:-}'", ""), ("${EMPTY}", None), ("'${EMPTY}'", ""), ("x${EMPTY}y", "xy"),
+])  # fmt: skip
 def test_a_variable_is_read_as_if_its_value_were_written(scalar: str, expected: object) -> None:
     """A plain one may be a number; a quoted one is a text; an empty one has no better value than its default."""
     found = value_of(scalar, N="5", T="true", S="hello world", EMPTY="")
@@ -184,8 +180,6 @@ def test_a_plain_variable_in_brackets_which_yaml_cannot_read_is_refused_with_the
     assert read('a: {b: "${N}"}\n', N="5").value == {"a": {"b": "5"}}
 
 
-# Places.
-
 PLACED = """\
 name: x
 list:
@@ -199,12 +193,11 @@ other:
 """
 
 
-@pytest.mark.parametrize(
-    ("path", "line", "column"),
-    [((), 1, 1), (("name",), 1, 1), (("list",), 2, 1), (("list", 0), 3, 5), (("list", 1), 4, 5),
-     (("list", 1, "two"), 4, 6), (("list", 1, "three"), 5, 6), (("base", "deep", "inner"), 7, 10),
-     (("other",), 8, 1), (("other", "deep"), 7, 3)],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "line", "column"), [
+    ((), 1, 1), (("name",), 1, 1), (("list",), 2, 1), (("list", 0), 3, 5), (("list", 1), 4, 5),
+    (("list", 1, "two"), 4, 6), (("list", 1, "three"), 5, 6), (("base", "deep", "inner"), 7, 10),
+    (("other",), 8, 1), (("other", "deep"), 7, 3),
+])  # fmt: skip
 def test_values_are_placed_at_their_keys_or_beginnings(path: tuple[str | int, ...], line: int, column: int) -> None:
     fault = read(PLACED).fault_at(path, "wrong")
     assert (fault.file, fault.line, fault.column, fault.message) == ("config.yaml", line, column, "wrong")

@@ -69,8 +69,6 @@ def test_values_are_laid_over_the_config_with_variables_unresolved() -> None:
     assert made.written["chunker"]["size"] == "${SIZE:-7}"
 
 
-# How many, and which.
-
 KEYS = ["chunker.size", "chunker.overlap", "embedder.model", "store.space"]
 
 
@@ -234,13 +232,10 @@ def test_the_example_and_the_axes_of_the_page_are_what_it_says(root: Path) -> No
     assert sum(len(combined(read(written(f"matrix: {{{axis}}}")))) for axis in axes) == 6
 
 
-@pytest.mark.parametrize(
-    ("between", "log", "share", "number"),
-    [
-        ([0.5, 2.0], False, 0.5, 1.25), ([1.0, 3.0], False, 1 / 3, 1.667), ([0.5, 0.6], False, 1 / 3, 0.5333),
-        ([1, 4], False, 0.4, 2), ([1, 1000], True, 1 / 3, 10), ([0.01, 1.0], True, 0.5, 0.1), ([2, 50], True, 1, 50),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("between", "log", "share", "number"), [
+    ([0.5, 2.0], False, 0.5, 1.25), ([1.0, 3.0], False, 1 / 3, 1.667), ([0.5, 0.6], False, 1 / 3, 0.5333),
+    ([1, 4], False, 0.4, 2), ([1, 1000], True, 1 / 3, 10), ([0.01, 1.0], True, 0.5, 0.1), ([2, 50], True, 1, 50),
+])  # fmt: skip
 def test_a_share_of_an_axis_is_a_number_of_four_digits(
     between: list[float], log: bool, share: float, number: float
 ) -> None:

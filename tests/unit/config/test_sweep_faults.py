@@ -43,18 +43,15 @@ include: [{embedder: {model: a}, embedder.model: ip}, {chunker: {kind: document}
     ]
 
 
-@pytest.mark.parametrize(
-    ("axis", "column", "message"),
-    [
-        ("5", 12, f": {SHAPES} (found 5)."),
-        ("", 12, f": {SHAPES} (found null)."),
-        ("{size: [1, 2]}", 12, f": {SHAPES} (found a mapping)."),
-        ("{range: [1, 2, 1]}", 12, f": {SHAPES} (found a mapping)."),
-        ("[]", 12, " has 0 entries; it must have at least 1."),
-        ("{between: [2, 2]}", 27, ".between: must be two finite numbers, the lower one first."),
-        ("{between: [0, 1], log: true}", 12, ": log needs numbers above 0; the lowest is 0."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("axis", "column", "message"), [
+    ("5", 12, f": {SHAPES} (found 5)."),
+    ("", 12, f": {SHAPES} (found null)."),
+    ("{size: [1, 2]}", 12, f": {SHAPES} (found a mapping)."),
+    ("{range: [1, 2, 1]}", 12, f": {SHAPES} (found a mapping)."),
+    ("[]", 12, " has 0 entries; it must have at least 1."),
+    ("{between: [2, 2]}", 27, ".between: must be two finite numbers, the lower one first."),
+    ("{between: [0, 1], log: true}", 12, ": log needs numbers above 0; the lowest is 0."),
+])  # fmt: skip
 def test_an_axis_of_another_shape_is_refused(axis: str, column: int, message: str) -> None:
     assert faults_of(f"matrix: {{chunker.size: {axis}}}") == [f"1:{column}: sweep.matrix.chunker.size{message}"]
 
@@ -92,23 +89,17 @@ def test_a_key_of_no_setting_is_refused(key: str, message: str) -> None:
     assert faults_of(f"include: [{{{key}: 1}}]") == [f"1:14: sweep.include[0].{key}: {message}"]
 
 
-@pytest.mark.parametrize(
-    ("key", "message"),
-    [
-        ("chunker.sise", f"unknown key 'sise' in chunker. Did you mean 'size'? Allowed here: {CHUNKER}."),
-        ("context.titel", "unknown key 'titel' in context. Did you mean 'title'? "
-                          "Allowed here: title, headings, sentences, prefixes."),
-        ("chunker..size", f"unknown key '' in chunker. Allowed here: {CHUNKER}."),
-        ("chunker.size.x", "chunker.size is a mapping; it must be a whole number."),
-        ("retrievers.whole.chunker.size", "unknown key 'size' in retrievers.whole.chunker. "
-            "That is an option of kind: code, fixed, markdown, recursive, semantic, "
-            "sentence. Allowed here: kind."),
-        ("store.space", "store.kind is missing; it must be one of: chroma, exact, faiss, milvus, pgvector, qdrant."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("key", "message"), [
+    ("chunker.sise", f"unknown key 'sise' in chunker. Did you mean 'size'? Allowed here: {CHUNKER}."),
+    ("context.titel", "unknown key 'titel' in context. Did you mean 'title'? "
+                      "Allowed here: title, headings, sentences, prefixes."),
+    ("chunker..size", f"unknown key '' in chunker. Allowed here: {CHUNKER}."),
+    ("chunker.size.x", "chunker.size is a mapping; it must be a whole number."),
+    ("retrievers.whole.chunker.size", "unknown key 'size' in retrievers.whole.chunker. "
+        "That is an option of kind: code, fixed, markdown, recursive, semantic, "
+        "sentence. Allowed here: kind."),
+    ("store.space", "store.kind is missing; it must be one of: chroma, exact, faiss, milvus, pgvector, qdrant."),
+])  # fmt: skip
 def test_what_is_no_option_is_refused_where_the_sweep_has_its_value(key: str, message: str) -> None:
     assert faults_of(f"matrix: {{{key}: [1]}}") == [f"1:{len(key) + 15}: {message}"]
     assert faults_of(f"include: [{{{key}: 1}}]") == [f"1:14: {message}"]
-
-
-# Exclude, include, size.

@@ -46,13 +46,10 @@ def faults_of(folder: Path, split: str = "test") -> list[str]:
     return [line.replace(f"{folder}/", "") for line in message_of(LabelsError, beir_labels, folder, split).splitlines()]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        HEADER + QRELS, QRELS, "\ufeff" + HEADER + QRELS, (HEADER + QRELS).replace("\n", "\r\n"),
-        HEADER + "\n" + QRELS.replace("\n", "\n\n"), QRELS.replace("\t", " "), HEADER + QRELS + "q2\td1\t2\n",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("content", [
+    HEADER + QRELS, QRELS, "\ufeff" + HEADER + QRELS, (HEADER + QRELS).replace("\n", "\r\n"),
+    HEADER + "\n" + QRELS.replace("\n", "\n\n"), QRELS.replace("\t", " "), HEADER + QRELS + "q2\td1\t2\n",
+])  # fmt: skip
 def test_judged_queries_come_in_their_order_with_or_without_header(folder: Path, content: str) -> None:
     assert beir_labels(with_qrels(folder, content), "test").labels == READ
 

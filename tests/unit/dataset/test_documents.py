@@ -164,22 +164,19 @@ def test_rows_are_read_in_their_order_and_ids_stand_once(tmp_path: Path) -> None
     assert "says that it is in 'klingon'" in fault_of(write_files(tmp_path, {"a.html": b"<meta charset=klingon>\xe9"}))
 
 
-@pytest.mark.parametrize(
-    ("line", "place", "message"),
-    [
-        (b'{"_id" "a"}', ":2:8", "is not JSON: Expecting ':' delimiter."),
-        (b'["a"]', ":2", "must be a JSON object, in {}."),
-        (b'{"_id": "a"}', ":2", "text must be a text; found keys: _id."),
-        (b'{"text": "a"}', ":2", "_id must be a text; found keys: text."),
-        (b'{"_id": true, "text": 1, "title": 2}', ":2",
-         "_id and text and title must be a text; found keys: _id, text, title."),
-        (b'{"_id": null, "text": "a"}', ":2", "_id must be a text; found keys: _id (null), text."),
-        (b'{"_id": "\\ud800", "text": "a"}', ":2", "document id '\\ud800' has half of a surrogate pair."),
-        (b"[" * 100_000, ":2", "has a number too long, or is nested too deeply, to be read."),
-        (b'{"_id": 1' + b"0" * 5000 + b"}", ":2", "has a number too long, or is nested too deeply, to be read."),
-        (b'{"_id": "caf\xe9"}', ":2", "byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "place", "message"), [
+    (b'{"_id" "a"}', ":2:8", "is not JSON: Expecting ':' delimiter."),
+    (b'["a"]', ":2", "must be a JSON object, in {}."),
+    (b'{"_id": "a"}', ":2", "text must be a text; found keys: _id."),
+    (b'{"text": "a"}', ":2", "_id must be a text; found keys: text."),
+    (b'{"_id": true, "text": 1, "title": 2}', ":2",
+     "_id and text and title must be a text; found keys: _id, text, title."),
+    (b'{"_id": null, "text": "a"}', ":2", "_id must be a text; found keys: _id (null), text."),
+    (b'{"_id": "\\ud800", "text": "a"}', ":2", "document id '\\ud800' has half of a surrogate pair."),
+    (b"[" * 100_000, ":2", "has a number too long, or is nested too deeply, to be read."),
+    (b'{"_id": 1' + b"0" * 5000 + b"}", ":2", "has a number too long, or is nested too deeply, to be read."),
+    (b'{"_id": "caf\xe9"}', ":2", "byte 0xe9 is not UTF-8; save the file as UTF-8 (iconv -f CP1252 -t UTF-8)."),
+])  # fmt: skip
 def test_a_row_that_is_none_is_refused_with_its_line(tmp_path: Path, line: bytes, place: str, message: str) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_bytes(b'{"_id": "good", "text": "x"}\n' + line + b"\n")

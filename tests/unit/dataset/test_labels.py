@@ -140,21 +140,18 @@ def test_what_is_no_labels_file_names_the_command_that_makes_one(tmp_path: Path,
     assert f"{file}{why}" in message_of(LabelsError, load_prompt_queries, file)
 
 
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        ('{"queries": [\n  {"id": 1 "text": "x"}\n]}', ":2:12: is not JSON: Expecting ',' delimiter."),
-        (' {"queries": [],}', ":1:17: is not JSON: there is a comma before '}'; remove it."),
-        ('{\n  // mine\n  "queries": []}', ":2:3: is not JSON: JSON has no comments; remove this one."),
-        ('{"queries": 1' + "0" * 5000 + "}", ": has a number too long, or is nested too deeply, to be labels."),
-        ("[]", ":1:1: the file is a list; it must be a mapping of keys to values."),
-        ("{}", ":1:1: queries is missing; it is required."),
-        ('{"queries": []}', ":1:13: there is no query; an experiment needs at least one."),
-        ('{"queries": {"id": 1}}', ":1:13: queries is a mapping; it must be a list."),
-        ('{"querys": [],\n "queries": [{"id": 1, "text": "x", "relevant_docs": []}]}',
-         ":1:12: unknown key 'querys'. Did you mean 'queries'? Allowed here: prompt, queries."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "fault"), [
+    ('{"queries": [\n  {"id": 1 "text": "x"}\n]}', ":2:12: is not JSON: Expecting ',' delimiter."),
+    (' {"queries": [],}', ":1:17: is not JSON: there is a comma before '}'; remove it."),
+    ('{\n  // mine\n  "queries": []}', ":2:3: is not JSON: JSON has no comments; remove this one."),
+    ('{"queries": 1' + "0" * 5000 + "}", ": has a number too long, or is nested too deeply, to be labels."),
+    ("[]", ":1:1: the file is a list; it must be a mapping of keys to values."),
+    ("{}", ":1:1: queries is missing; it is required."),
+    ('{"queries": []}', ":1:13: there is no query; an experiment needs at least one."),
+    ('{"queries": {"id": 1}}', ":1:13: queries is a mapping; it must be a list."),
+    ('{"querys": [],\n "queries": [{"id": 1, "text": "x", "relevant_docs": []}]}',
+     ":1:12: unknown key 'querys'. Did you mean 'queries'? Allowed here: prompt, queries."),
+])  # fmt: skip
 def test_a_file_without_labels_is_refused_with_its_place(tmp_path: Path, content: str | bytes, fault: str) -> None:
     assert faults_of(tmp_path, content) == [fault]
 

@@ -97,14 +97,13 @@ def test_columns_of_chunks_are_fixed_and_of_one_length(tmp_path: Path) -> None:
         Chunks(library, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("path", "document"),
-    [("a.md", "a.md"), ("docs/a.md", "a.md"), ("/home/x/docs/a.md", "a.md"), ("C:\\docs\\sub\\a.md", "sub/a.md"),
-     ("./sub/a.md", "sub/a.md"), ("/manuals/u\u0308ber.md", "\u00fcber.md"),
-     ("手引き/設定.md", "設定.md"), ("b/a.md.bak", None), ("xa.md", None),
-     ("https://example.org/old/a.md", None), ("https://example.org/b.md", "example.org/b.md"),
-     ("docs/", None), ("", None)],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "document"), [
+    ("a.md", "a.md"), ("docs/a.md", "a.md"), ("/home/x/docs/a.md", "a.md"), ("C:\\docs\\sub\\a.md", "sub/a.md"),
+    ("./sub/a.md", "sub/a.md"), ("/manuals/u\u0308ber.md", "\u00fcber.md"),
+    ("手引き/設定.md", "設定.md"), ("b/a.md.bak", None), ("xa.md", None),
+    ("https://example.org/old/a.md", None), ("https://example.org/b.md", "example.org/b.md"),
+    ("docs/", None), ("", None),
+])  # fmt: skip
 def test_a_path_names_the_document_with_the_longest_end(tmp_path: Path, path: str, document: str | None) -> None:
     ids = ("a.md", "sub/a.md", "\u00fcber.md", "設定.md", "example.org/b.md")
     library = library_of(tmp_path, dict.fromkeys(ids, "Text."))

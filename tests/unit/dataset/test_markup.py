@@ -86,13 +86,12 @@ def test_what_can_be_unfolded_and_what_parts_words_is_kept(page: str) -> None:
     assert page_text(page)[1] in ("a\n\nb", "a\nb", "ก\u200bข", "ប\u200bក")
 
 
-@pytest.mark.parametrize(
-    ("page", "title"),
-    [("<title>A</title><h1>B</h1>", "A"), ("<title> </title><h1>B</h1>", "B"),
-     ("<h1 hidden>x</h1><h1></h1><h1>B <em>c</em></h1><h1>D</h1>", "B c"), ("<h2>B</h2>", ""),
-     ("<h1>Preis&shy;liste</h1>", "Preisliste"), ("<title>Прайс</title>", "Прайс"),
-     ("<svg><title>x</title></svg><h1>猫</h1>", "猫"), ("<p>no heading", "")],
-)  # fmt: skip
+@pytest.mark.parametrize(("page", "title"), [
+    ("<title>A</title><h1>B</h1>", "A"), ("<title> </title><h1>B</h1>", "B"),
+    ("<h1 hidden>x</h1><h1></h1><h1>B <em>c</em></h1><h1>D</h1>", "B c"), ("<h2>B</h2>", ""),
+    ("<h1>Preis&shy;liste</h1>", "Preisliste"), ("<title>Прайс</title>", "Прайс"),
+    ("<svg><title>x</title></svg><h1>猫</h1>", "猫"), ("<p>no heading", ""),
+])  # fmt: skip
 def test_the_title_is_that_of_the_page_else_its_first_heading(page: str, title: str) -> None:
     assert page_text(page)[0] == title
 
@@ -102,15 +101,12 @@ def test_entities_are_read_as_characters() -> None:
     assert page_text(page) == ("A & B", "5 < 6 € 🙂 é AT&T &unknown;")
 
 
-@pytest.mark.parametrize(
-    ("page", "text"),
-    [
-        ("<p>a<p>b<p>c", "a\n\nb\n\nc"), ("<div><b>a<p>b", "a\n\nb"), ("<h2>Head", "## Head"),
-        ("<p>a</p></div></b>b</script>c", "a\n\nbc"), ("seen<script>never closed <p>x</p>", "seen"),
-        ("seen<style>p {", "seen"), ("<ul><li>a<li>b", "a\nb"), ("<textarea>a<b></textarea>c", "a<b>c"),
-        ("a" + "<!--" * 20_000, "a"), ("a" + "<a href='" * 20_000, "a"), ("<div>" * 1_990 + "deep", "deep"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("page", "text"), [
+    ("<p>a<p>b<p>c", "a\n\nb\n\nc"), ("<div><b>a<p>b", "a\n\nb"), ("<h2>Head", "## Head"),
+    ("<p>a</p></div></b>b</script>c", "a\n\nbc"), ("seen<script>never closed <p>x</p>", "seen"),
+    ("seen<style>p {", "seen"), ("<ul><li>a<li>b", "a\nb"), ("<textarea>a<b></textarea>c", "a<b>c"),
+    ("a" + "<!--" * 20_000, "a"), ("a" + "<a href='" * 20_000, "a"), ("<div>" * 1_990 + "deep", "deep"),
+])  # fmt: skip
 def test_unclosed_and_stray_tags_lose_no_text_that_is_seen(page: str, text: str) -> None:
     assert page_text(page)[1] == text
 

@@ -83,13 +83,12 @@ def test_a_page_has_the_words_that_a_reader_sees_from_its_start_on(tmp_path: Pat
     assert pages_of(read(tmp_path, "", page, "", page, "")) == ["", text, "", text, ""]
 
 
-@pytest.mark.parametrize(
-    ("title", "read_as"),
-    [("User manual", "User manual"), ("  Manual\r\n of the   hub ", "Manual of the hub"),
-     ("Cafe\u0301 東京", "Caf\u00e9 東京"), ("Version 2.1 of the .docx format", "Version 2.1 of the .docx format"),
-     ("", ""), ("2024-01-31", ""), ("Microsoft Word - manual_v7", ""), ("final_FINAL.docx", ""), ("untitled", ""),
-     ("Document1", ""), ("Manual \ufffd\ufffd", ""), ("word " * 61, "")],
-)  # fmt: skip
+@pytest.mark.parametrize(("title", "read_as"), [
+    ("User manual", "User manual"), ("  Manual\r\n of the   hub ", "Manual of the hub"),
+    ("Cafe\u0301 東京", "Caf\u00e9 東京"), ("Version 2.1 of the .docx format", "Version 2.1 of the .docx format"),
+    ("", ""), ("2024-01-31", ""), ("Microsoft Word - manual_v7", ""), ("final_FINAL.docx", ""), ("untitled", ""),
+    ("Document1", ""), ("Manual \ufffd\ufffd", ""), ("word " * 61, ""),
+])  # fmt: skip
 def test_the_title_is_that_of_the_metadata_if_a_person_wrote_it(tmp_path: Path, title: str, read_as: str) -> None:
     assert read(tmp_path, "text", title=title).title == read_as
 

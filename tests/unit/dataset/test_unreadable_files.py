@@ -136,8 +136,6 @@ def test_pdfs_without_a_reader_are_one_error_or_left_out(
     assert skipping(corpus) == (["a.txt"], [needs])
 
 
-# From end to end.
-
 SKIP = CONFIG.replace("corpus: documents", "corpus: documents, on_error: skip")
 MANUAL = pdf(
     ["The hub is set up in minutes.", "Press reset.\nThen wait for the lamp.", ""], title="Manual of the hub"

@@ -142,14 +142,11 @@ def test_a_wrong_spelling_says_what_is_wrong(written: str, message: str) -> None
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("written", "shown"),
-    [
-        ("ndcg(1=1,2=5)@3", "ndcg(2=5)@3"), ("ndcg(0=0,3=3.0)@3", "ndcg@3"),
-        ("ndcg(2=3,gain=exp)@3", "ndcg(gain=exp)@3"), ("ndcg(2=2,gain=exp)@3", "ndcg(2=2,gain=exp)@3"),
-        ("ndcg(2=3)@3", "ndcg(2=3)@3"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("written", "shown"), [
+    ("ndcg(1=1,2=5)@3", "ndcg(2=5)@3"), ("ndcg(0=0,3=3.0)@3", "ndcg@3"),
+    ("ndcg(2=3,gain=exp)@3", "ndcg(gain=exp)@3"), ("ndcg(2=2,gain=exp)@3", "ndcg(2=2,gain=exp)@3"),
+    ("ndcg(2=3)@3", "ndcg(2=3)@3"),
+])  # fmt: skip
 def test_a_gain_that_a_grade_has_anyway_is_not_spelled_out(written: str, shown: str) -> None:
     assert str(parse_metric(written)) == shown
 

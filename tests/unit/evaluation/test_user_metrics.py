@@ -105,17 +105,14 @@ def test_a_report_names_no_function_that_is_imported(
     assert not [name for name in sys.modules if name == "mine"]
 
 
-@pytest.mark.parametrize(
-    ("keep", "told"),
-    [
-        ("float('nan')", "returned nan for query 'keep'; it must be a number from 0 to 1. Another range is written "
-         "like mine:wrong(low=-1,high=5)@3."),
-        ("1.5", "returned 1.5 for query 'keep'; it must be a number from 0 to 1."),
-        ("None", "returned None for query 'keep'; it must be a number"),
-        ("'much'", "returned 'much' for query 'keep'; it must be a number"),
-        ("1 / 0", "raised ZeroDivisionError for query 'keep': division by zero"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("keep", "told"), [
+    ("float('nan')", "returned nan for query 'keep'; it must be a number from 0 to 1. Another range is written "
+     "like mine:wrong(low=-1,high=5)@3."),
+    ("1.5", "returned 1.5 for query 'keep'; it must be a number from 0 to 1."),
+    ("None", "returned None for query 'keep'; it must be a number"),
+    ("'much'", "returned 'much' for query 'keep'; it must be a number"),
+    ("1 / 0", "raised ZeroDivisionError for query 'keep': division by zero"),
+])  # fmt: skip
 def test_a_wrong_value_is_an_error_with_its_query(tmp_path: Path, capsys: Capture, keep: str, told: str) -> None:
     done = ragtrial(capsys, "run", experiment(tmp_path, "mine:wrong@3", keep=keep).file)
     assert done.code == 3

@@ -55,36 +55,33 @@ def passage(search: PassageSearch, text: str) -> SourcePassage:
     return next(search[position] for position in range(3) if search[position].text == text)
 
 
-@pytest.mark.parametrize(
-    ("reply", "question", "answer"),
-    [
-        ("Question: How long?\nAnswer: thirty days", "How long?", "thirty days"),
-        ("I think.\n\n**Question:** How long?\n**Answer:** \"thirty days\"\n", "How long?", "thirty days"),
-        ("question: a?\nanswer: b\nQuestion: How long?\nAnswer: thirty\ndays", "How long?", "thirty\ndays"),
-        ("1. Question: Number 6. How long?\n2. Answer: In 4. Then 5 days", "Number 6. How long?", "In 4. Then 5 days"),
-        ("- **Q:** How long?\n- **A:** thirty days", "How long?", "thirty days"),
-        ("问题：多久？\n答案：三十天", "多久？", "三十天"),
-        ("質問：どのくらい？\n回答：「三十日」", "どのくらい？", "三十日"),
-        ("질문: 얼마나?\n답변: 삼십일", "얼마나?", "삼십일"),
-        ("Frage: Wie lange?\nAntwort: 30 Tage", "Wie lange?", "30 Tage"),
-        ("Question : Combien ?\nRéponse : « trente jours »", "Combien ?", "trente jours"),
-        ("Вопрос: Сколько?\nОтвет: тридцать дней", "Сколько?", "тридцать дней"),
-        ("Question: How long?\nAnswer: thirty days\n\n- Note: none", "How long?", "thirty days\n\n- Note: none"),
-        ("Answer: b\nQuestion: How long?", None, None),
-        ("Question: How long?", None, None),
-        ("Question:\nAnswer: thirty days", None, None),
-        ("Question: How long?\nAnswer: none", None, None),
-        (f"Question: {'long ' * 200}?\nAnswer: thirty days", None, None),
-        ("How long? thirty days", None, None),
-        ("", None, None),
-        ("Question\uff1aHow long\uff1f\nAnswer\uff1athirty days", "How long\uff1f", "thirty days"),
-        ("\uff31uestion: How long?\n\uff21nswer: thirty days", "How long?", "thirty days"),
-        ("Question: How long?\nAnswer: \u300cthirty days\u300d", "How long?", "thirty days"),
-        ("Question: \u00bbHow long?\u00ab\nAnswer: \u201ethirty days\u201c", "How long?", "thirty days"),
-        ("Question\u2236 How long?\nAnswer\u2236 thirty days", "How long?", "thirty days"),
-        ("> **Question**: How long?\n> **Answer**: thirty days", "How long?", "thirty days"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("reply", "question", "answer"), [
+    ("Question: How long?\nAnswer: thirty days", "How long?", "thirty days"),
+    ("I think.\n\n**Question:** How long?\n**Answer:** \"thirty days\"\n", "How long?", "thirty days"),
+    ("question: a?\nanswer: b\nQuestion: How long?\nAnswer: thirty\ndays", "How long?", "thirty\ndays"),
+    ("1. Question: Number 6. How long?\n2. Answer: In 4. Then 5 days", "Number 6. How long?", "In 4. Then 5 days"),
+    ("- **Q:** How long?\n- **A:** thirty days", "How long?", "thirty days"),
+    ("问题：多久？\n答案：三十天", "多久？", "三十天"),
+    ("質問：どのくらい？\n回答：「三十日」", "どのくらい？", "三十日"),
+    ("질문: 얼마나?\n답변: 삼십일", "얼마나?", "삼십일"),
+    ("Frage: Wie lange?\nAntwort: 30 Tage", "Wie lange?", "30 Tage"),
+    ("Question : Combien ?\nRéponse : « trente jours »", "Combien ?", "trente jours"),
+    ("Вопрос: Сколько?\nОтвет: тридцать дней", "Сколько?", "тридцать дней"),
+    ("Question: How long?\nAnswer: thirty days\n\n- Note: none", "How long?", "thirty days\n\n- Note: none"),
+    ("Answer: b\nQuestion: How long?", None, None),
+    ("Question: How long?", None, None),
+    ("Question:\nAnswer: thirty days", None, None),
+    ("Question: How long?\nAnswer: none", None, None),
+    (f"Question: {'long ' * 200}?\nAnswer: thirty days", None, None),
+    ("How long? thirty days", None, None),
+    ("", None, None),
+    ("Question\uff1aHow long\uff1f\nAnswer\uff1athirty days", "How long\uff1f", "thirty days"),
+    ("\uff31uestion: How long?\n\uff21nswer: thirty days", "How long?", "thirty days"),
+    ("Question: How long?\nAnswer: \u300cthirty days\u300d", "How long?", "thirty days"),
+    ("Question: \u00bbHow long?\u00ab\nAnswer: \u201ethirty days\u201c", "How long?", "thirty days"),
+    ("Question\u2236 How long?\nAnswer\u2236 thirty days", "How long?", "thirty days"),
+    ("> **Question**: How long?\n> **Answer**: thirty days", "How long?", "thirty days"),
+])  # fmt: skip
 def test_a_reply_names_question_and_answer_or_is_none(reply: str, question: str | None, answer: str | None) -> None:
     assert draft_in(reply, ASKED) == (None if question is None else (question, answer))
 

@@ -175,8 +175,6 @@ def test_fields_are_set_and_left_out_as_a_reasoning_model_wants_them(report: Pat
     assert (wrong.code, "--field is 'max_tokens'; it must be NAME=VALUE" in wrong.err) == (2, True)
 
 
-# which texts: people's queries first, others at random, each text whole with its title
-
 LABELLED = [
     {"id": f"q{number}", "text": f"Which soup is number {number}?", "relevant_docs": labels, "tags": tags}
     for number, (labels, tags) in enumerate([
@@ -252,8 +250,6 @@ def test_the_judge_without_a_model_grades_by_shared_beginnings_of_words(text: st
     (row,) = judge_offline([[item(text).model_copy(update={"question": question})]])
     assert (row.grade, row.model, row.reply) == (grade, OFFLINE, None)
 
-
-# the prompt and the reply
 
 TWO = [
     "Grade: 2", "grade: 2", "GRADE: 2", "Grade:2", "Grade : 2", "Grade = 2", "Grade=2", "Grade: 2.", "Grade: 2!",

@@ -141,13 +141,10 @@ def test_a_path_leads_nowhere_else(page: LabelPage, name: str) -> None:
     assert (found.status, found.json) == (404, {"error": "there is nothing of that name here."})
 
 
-@pytest.mark.parametrize(
-    ("name", "method", "status"),
-    [
-        ("", "POST", 405), ("state", "DELETE", 405), ("grade", "GET", 405), ("grade", "PUT", 405),
-        ("grade", "OPTIONS", 405), ("label.js", "PATCH", 405), ("state", "BREW", 501),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "method", "status"), [
+    ("", "POST", 405), ("state", "DELETE", 405), ("grade", "GET", 405), ("grade", "PUT", 405),
+    ("grade", "OPTIONS", 405), ("label.js", "PATCH", 405), ("state", "BREW", 501),
+])  # fmt: skip
 def test_what_is_asked_in_another_way_is_refused(page: LabelPage, name: str, method: str, status: int) -> None:
     assert ask(page, name, method).status == status
 

@@ -570,8 +570,6 @@ def test_what_one_wrote_before_a_kill_is_not_taken_for_somebody_elses(session: S
     assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 3, "shipping.txt": 0}
 
 
-# agreement with the labels
-
 GRADE = st.integers(0, 3)
 
 

@@ -106,9 +106,6 @@ def test_labels_of_another_tool_are_recognised_and_each_has_its_place(convert: C
     assert convert.hows(content) == hows
 
 
-# Kirchhoff's, which are ragtrial's own
-
-
 def test_wordings_and_filters_are_kept_also_by_what_was_converted(convert: Conversions) -> None:
     asked = {"phrasings": ["how?", "why?"], "where": {"lang": "en"}, "where_document": {"$contains": "ring"}}
     own = {"queries": [{"id": "a", "text": "?", "relevant_docs": [{"doc": "faq.txt"}], **asked}]}
@@ -141,12 +138,6 @@ def test_a_row_of_what_must_not_be_found_is_in_no_group(convert: Conversions) ->
     assert convert.faults(rows) == [
         ":1:74: [0].group is in a row with a grade below 0; what must not be found is in no group."
     ]
-
-
-# LlamaIndex
-
-
-# Haystack
 
 
 @pytest.mark.parametrize("flatten", [True, False])
@@ -198,9 +189,6 @@ def test_haystacks_evaluation_inputs_are_read_as_lists_side_by_side(convert: Con
     assert convert.rows({"inputs": {**ran.inputs, "ground_truth_documents": as_dicts}}) == expected
     texts = [[one.content for one in of_question] for of_question in documents]
     assert convert.rows({"inputs": {"questions": ["white?", "red?"], "ground_truth_contexts": texts}}) == expected
-
-
-# SQuAD
 
 
 @pytest.mark.parametrize(
@@ -261,9 +249,6 @@ def test_a_document_that_a_row_names_is_a_claim_and_a_file_in_metadata_is_none(
     assert (found["how"], found["notes"]) == (how, notes)
 
 
-# chunking_evaluation
-
-
 def reference(doc: str, quote: str, after: int = 0) -> dict[str, Any]:
     start = DOCUMENTS[doc].index(quote, after)
     return {"content": quote, "start_index": start, "end_index": start + len(quote)}
@@ -318,9 +303,6 @@ def test_every_reference_of_chunking_evaluation_resolves_where_it_says(
     ]
 
 
-# rows
-
-
 OTHER = {"query": "?", "answer": "In other words.", "context": RED, "relevance": 2, "tags": ["t"]}
 WHOLE = {"doc": "faq.txt", "relevance": 1}
 ROWS: dict[str, tuple[Any, list[dict[str, Any]]]] = {
@@ -358,8 +340,6 @@ def test_a_cell_is_cut_only_where_all_its_parts_are_found(convert: Conversions) 
             in convert.faults([{"question": "?", "answer": answer}])[0]
         )
 
-
-# Spreadsheets, as people export them
 
 SIX = "Six months."
 

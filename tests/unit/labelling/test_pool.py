@@ -370,8 +370,6 @@ def test_where_labels_quote_the_longest_passage_that_was_found_is_shown(tmp_path
     assert longest in {item.text for item in worklist.items}
 
 
-# Questions drawn at random
-
 PLAIN = [
     {"id": f"q{number}", "text": f"{word} of a thing", "relevant_docs": []}
     for number, word in enumerate(["red", "green", "blue", "salt", "bread", "soup", "oven", "stone"])

@@ -96,15 +96,12 @@ def test_what_is_no_worklist_is_refused(tmp_path: Path, text: str, message: str)
     assert refusal(file) == f"{file}{message}"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"items": [ITEM, ITEM]}, "items[1] is the same as items[0]."),
-        ({"items": [{**ITEM, "start": 3}]}, "items[0] has start 3 and end None; end must follow start."),
-        ({"items": [{**ITEM, "end": 3}]}, "items[0] has start None and end 3; end must follow start."),
-        ({"items": [{**ITEM, "start": 3, "end": 2}]}, "items[0] has start 3 and end 2; end must follow start."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"items": [ITEM, ITEM]}, "items[1] is the same as items[0]."),
+    ({"items": [{**ITEM, "start": 3}]}, "items[0] has start 3 and end None; end must follow start."),
+    ({"items": [{**ITEM, "end": 3}]}, "items[0] has start None and end 3; end must follow start."),
+    ({"items": [{**ITEM, "start": 3, "end": 2}]}, "items[0] has start 3 and end 2; end must follow start."),
+])  # fmt: skip
 def test_a_worklist_that_contradicts_itself_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     said = refusal(written(tmp_path, **changes))
     assert said.endswith(f": {message}")

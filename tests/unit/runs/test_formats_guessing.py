@@ -86,17 +86,14 @@ def test_every_form_is_known_and_one_that_is_said_is_not_guessed(tmp_path: Path)
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "content", "form"),
-    [
-        ("run", "q1 Q0 d1 1 0.5 t\nq1 Q0 d1 1 0.5\n", "trec"), ("run", "q1 Q0 d1 1 0.5 my tag\n", "trec"),
-        ("run", "q1 Q0 d1 1 0.5\n", "trec"), ("run", "q1 d1 1\nq1 d2\nq1 d3 3\n", "msmarco"),
-        ("qrels", "q1 0 d1 1\nq1 0 d1\nq1 0 d2 1\n", "trec"), ("qrels", "q1 0 d1 1 more\n", "trec"),
-        ("qrels", "q1 d1 1\nq1 d2\nq1 d3 3\n", "beir"),
-        ("run", "q1 d1 2\nq1 d2 1\nq1 d3 3\n", "msmarco"),  # ranks in another order
-        ("run", "q1 d1 7\nq2 d2 1\n", "msmarco"), ("run", "q1 Q0 d1 1 0.5 tag\n" * 10_000, "trec"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "content", "form"), [
+    ("run", "q1 Q0 d1 1 0.5 t\nq1 Q0 d1 1 0.5\n", "trec"), ("run", "q1 Q0 d1 1 0.5 my tag\n", "trec"),
+    ("run", "q1 Q0 d1 1 0.5\n", "trec"), ("run", "q1 d1 1\nq1 d2\nq1 d3 3\n", "msmarco"),
+    ("qrels", "q1 0 d1 1\nq1 0 d1\nq1 0 d2 1\n", "trec"), ("qrels", "q1 0 d1 1 more\n", "trec"),
+    ("qrels", "q1 d1 1\nq1 d2\nq1 d3 3\n", "beir"),
+    ("run", "q1 d1 2\nq1 d2 1\nq1 d3 3\n", "msmarco"),  # ranks in another order
+    ("run", "q1 d1 7\nq2 d2 1\n", "msmarco"), ("run", "q1 Q0 d1 1 0.5 tag\n" * 10_000, "trec"),
+])  # fmt: skip
 def test_lines_unlike_the_most_are_left_to_the_reader(tmp_path: Path, kind: Kind, content: str, form: str) -> None:
     write_files(tmp_path, {"a": content})
     assert guess(tmp_path / "a", kind) == form

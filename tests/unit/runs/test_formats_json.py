@@ -167,13 +167,10 @@ JSONL_FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "messages"),
-    [
-        *(("a.json", *fault) for fault in RUN_FAULTS), *(("qrels.json", *fault) for fault in QRELS_FAULTS),
-        *(("a.jsonl", *fault) for fault in JSONL_FAULTS),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content", "messages"), [
+    *(("a.json", *fault) for fault in RUN_FAULTS), *(("qrels.json", *fault) for fault in QRELS_FAULTS),
+    *(("a.jsonl", *fault) for fault in JSONL_FAULTS),
+])  # fmt: skip
 def test_every_fault_is_told_with_its_place(tmp_path: Path, name: str, content: str, messages: list[str]) -> None:
     write_files(tmp_path, {name: content})
     read = read_qrels if name == "qrels.json" else read_runs

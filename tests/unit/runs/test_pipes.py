@@ -118,14 +118,11 @@ def command(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        "score <(cat q) <(cat r)", "cat r | score q /dev/stdin", "cat r | score q -", "gzip -c r | score q -",
-        "cat q | score /dev/stdin r", "score q <(head -c 5 r; sleep 0.5; tail -c +6 r)",
-        "(head -c 5 r; sleep 0.5; tail -c +6 r) | score q -",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("script", [
+    "score <(cat q) <(cat r)", "cat r | score q /dev/stdin", "cat r | score q -", "gzip -c r | score q -",
+    "cat q | score /dev/stdin r", "score q <(head -c 5 r; sleep 0.5; tail -c +6 r)",
+    "(head -c 5 r; sleep 0.5; tail -c +6 r) | score q -",
+])  # fmt: skip
 def test_the_shell_may_hand_in_pipes(tmp_path: Path, script: str) -> None:
     done = command(script, tmp_path)
     assert done.returncode == 0, done.stderr

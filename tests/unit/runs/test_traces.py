@@ -73,8 +73,6 @@ def test_a_report_counts_the_spans_that_it_does_not_use(rankings: dict[str, Any]
         )
 
 
-# --- every way of writing the same spans
-
 Found = Sequence[tuple[str, float]]
 
 
@@ -218,8 +216,6 @@ def test_an_empty_list_is_a_ranking_where_the_retriever_records_documents(tmp_pa
     ]))  # fmt: skip
     assert rows_of(path) == {"q1": [("d1", 0.5)], "q2": [], "q4": []}
 
-
-# --- what is wrong, and what stays unsaid
 
 SECRET = "My name is Ada Lovelace \x1b[2J, am I pregnant?"
 GOOD = json.dumps({**span(1, genai(SECRET, [("d1", 1.0)])), "trace_id": "t"})

@@ -220,14 +220,13 @@ def test_all_metrics_that_are_wrong_are_told_at_once(metrics: Any) -> None:
     assert told[2] == "precision has no cutoff; write precision@k."
 
 
-@pytest.mark.parametrize(
-    ("rules", "message"),
-    [({"relevance_threshold": 0}, "the relevance threshold is 0; it must be a whole number of at least 1."),
-     ({"relevance_threshold": "2"}, "the relevance threshold is '2'; it must be a whole number of at least 1."),
-     ({"depth": 1.5}, "the depth is 1.5; it must be a whole number of at least 1."),
-     ({"no_relevant": "foo"}, "no_relevant is 'foo'; it must be one of: skip, zero."),
-     ({"duplicates": "last"}, "duplicates is 'last'; it must be one of: error, first.")],
-)  # fmt: skip
+@pytest.mark.parametrize(("rules", "message"), [
+    ({"relevance_threshold": 0}, "the relevance threshold is 0; it must be a whole number of at least 1."),
+    ({"relevance_threshold": "2"}, "the relevance threshold is '2'; it must be a whole number of at least 1."),
+    ({"depth": 1.5}, "the depth is 1.5; it must be a whole number of at least 1."),
+    ({"no_relevant": "foo"}, "no_relevant is 'foo'; it must be one of: skip, zero."),
+    ({"duplicates": "last"}, "duplicates is 'last'; it must be one of: error, first."),
+])  # fmt: skip
 def test_rules_that_cannot_be_are_refused(rules: dict[str, Any], message: str) -> None:
     assert message_of(InputError, Protocol, tuple(parse_metrics("rr")), **rules) == message
 
@@ -235,31 +234,28 @@ def test_rules_that_cannot_be_are_refused(rules: dict[str, Any], message: str) -
 TEN = tuple(f"q{number}" for number in range(10))
 
 
-@pytest.mark.parametrize(
-    ("judged", "missing", "missing_names", "unknown", "unknown_names", "expected"),
-    [
-        (2, 0, (), 0, (), {}),
-        (4, 1, ("q4",), 0, (), {
-            "queries-not-retrieved":
-            "bm25: 1 of 4 judged queries are missing in the run; they score 0 and are counted: q4.",
-        }),
-        (2_000, 500, TEN, 0, (), {
-            "queries-not-retrieved":
-            "bm25: 500 of 2,000 judged queries are missing in the run; they score 0 and are counted: "
-            f"{', '.join(TEN)}, and 490 more.",
-        }),
-        (3, 0, (), 2, ("q8", "q9"),
-         {"queries-not-judged": "bm25: queries of the run without judgments are left out, 2 in number: q8, q9."}),
-        (4, 2, ("a", "b"), 0, (), {"queries-not-retrieved": None}),  # half is not fewer than half
-        (4, 3, ("q2", "q3", "q4"), 0, (), {
-            "queries-not-retrieved": None,
-            "few-queries-match":
-            "bm25: FEWER THAN HALF OF THE QUERIES MATCH: 4 are judged, 1 are in the run, 1 in both. "
-            "Do the two belong together?",
-        }),
-        (2, 0, (), 3, ("x", "y", "z"), {"queries-not-judged": None, "few-queries-match": None}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("judged", "missing", "missing_names", "unknown", "unknown_names", "expected"), [
+    (2, 0, (), 0, (), {}),
+    (4, 1, ("q4",), 0, (), {
+        "queries-not-retrieved":
+        "bm25: 1 of 4 judged queries are missing in the run; they score 0 and are counted: q4.",
+    }),
+    (2_000, 500, TEN, 0, (), {
+        "queries-not-retrieved":
+        "bm25: 500 of 2,000 judged queries are missing in the run; they score 0 and are counted: "
+        f"{', '.join(TEN)}, and 490 more.",
+    }),
+    (3, 0, (), 2, ("q8", "q9"),
+     {"queries-not-judged": "bm25: queries of the run without judgments are left out, 2 in number: q8, q9."}),
+    (4, 2, ("a", "b"), 0, (), {"queries-not-retrieved": None}),  # half is not fewer than half
+    (4, 3, ("q2", "q3", "q4"), 0, (), {
+        "queries-not-retrieved": None,
+        "few-queries-match":
+        "bm25: FEWER THAN HALF OF THE QUERIES MATCH: 4 are judged, 1 are in the run, 1 in both. "
+        "Do the two belong together?",
+    }),
+    (2, 0, (), 3, ("x", "y", "z"), {"queries-not-judged": None, "few-queries-match": None}),
+])  # fmt: skip
 def test_queries_that_the_other_lacks_are_counted_and_named(
     judged: int, missing: int, missing_names: tuple[str, ...], unknown: int, unknown_names: tuple[str, ...],
     expected: dict[str, str | None],
@@ -280,20 +276,17 @@ def test_a_run_none_of_whose_documents_is_judged_is_loud_and_says_why_where_it_c
     assert unknown.message.endswith("so all is 0. The run has x; the qrels have a, b.")
 
 
-@pytest.mark.parametrize(
-    ("judged", "unknown", "reason"),
-    [
-        (("1", "2"), ("01", "02"), "The ids differ by zeros before the number: '01' in the run, '1' in the qrels."),
-        (("q007",), ("q7",), "The ids differ by zeros before the number: 'q7' in the run, 'q007' in the qrels."),
-        (("1",), ("1.0",),
-         "The ids differ by numbers that were written as decimals, like 7.0 for 7: "
-         "'1.0' in the run, '1' in the qrels."),
-        (("Q1",), ("q1",), "The ids differ by upper and lower case: 'q1' in the run, 'Q1' in the qrels."),
-        (("1", "2"), ("q1", "q2"), "The ids of the run have 'q' before them: 'q1' for '1'."),
-        (("test-1", "test-2"), ("1", "2"),
-         "The ids of the qrels have 'test-' before them: 'test-1' for '1'."),
-        (("1", "2", "3", "4"), ("101", "205", "309"), ""), (("a",), ("b",), ""), ((), ("b",), ""), (("a",), (), ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("judged", "unknown", "reason"), [
+    (("1", "2"), ("01", "02"), "The ids differ by zeros before the number: '01' in the run, '1' in the qrels."),
+    (("q007",), ("q7",), "The ids differ by zeros before the number: 'q7' in the run, 'q007' in the qrels."),
+    (("1",), ("1.0",),
+     "The ids differ by numbers that were written as decimals, like 7.0 for 7: "
+     "'1.0' in the run, '1' in the qrels."),
+    (("Q1",), ("q1",), "The ids differ by upper and lower case: 'q1' in the run, 'Q1' in the qrels."),
+    (("1", "2"), ("q1", "q2"), "The ids of the run have 'q' before them: 'q1' for '1'."),
+    (("test-1", "test-2"), ("1", "2"),
+     "The ids of the qrels have 'test-' before them: 'test-1' for '1'."),
+    (("1", "2", "3", "4"), ("101", "205", "309"), ""), (("a",), ("b",), ""), ((), ("b",), ""), (("a",), (), ""),
+])  # fmt: skip
 def test_the_reason_is_guessed_from_the_names(judged: tuple[str, ...], unknown: tuple[str, ...], reason: str) -> None:
     assert guessed_reason(judged, unknown) == reason

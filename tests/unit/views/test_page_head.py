@@ -280,13 +280,10 @@ def test_lines_of_many_settings_count_each_once_and_keep_their_caution(tmp_path:
     ]
 
 
-@pytest.mark.parametrize(
-    ("ci", "sign", "verdict"),
-    [
-        ((0.01, 0.3), 1, "better"), ((-0.3, -0.1), 1, "worse"), ((-0.3, 0.1), 1, "inconclusive"),
-        ((0.01, 0.3), -1, "worse"), ((-0.01, 0.3), 1, "no worse"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("ci", "sign", "verdict"), [
+    ((0.01, 0.3), 1, "better"), ((-0.3, -0.1), 1, "worse"), ((-0.3, 0.1), 1, "inconclusive"),
+    ((0.01, 0.3), -1, "worse"), ((-0.01, 0.3), 1, "no worse"),
+])  # fmt: skip
 def test_the_verdict_of_an_effect_is_that_of_its_interval(ci: tuple[float, float], sign: int, verdict: str) -> None:
     effect = EffectPart(
         levels=LevelsPart(parameter="chunker.size", reference=10, level=20), matched=2, mean_reference=0.3, mean=0.4,

@@ -105,13 +105,10 @@ def test_the_best_cells_are_all_of_the_highest_but_not_of_what_is_judged() -> No
     assert best_cells(Table(columns, [["a", "1,000.5"], ["b", "1,000.5"], ["c", "2"]])) == {(0, 1), (1, 1)}
 
 
-@pytest.mark.parametrize(
-    ("cell", "kind"),
-    [
-        ("better", "better"), ("worse within the margin", "worse"), ("inconclusive", "undecided"),
-        ("too few differences", "undecided"), ("no worse", "name"), ("(baseline)", "name"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("cell", "kind"), [
+    ("better", "better"), ("worse within the margin", "worse"), ("inconclusive", "undecided"),
+    ("too few differences", "undecided"), ("no worse", "name"), ("(baseline)", "name"),
+])  # fmt: skip
 def test_a_verdict_is_decided_or_not(cell: str, kind: str) -> None:
     assert cell_kind(Column("verdict", is_text=True), cell) == kind
     assert cell_kind(Column("mean"), cell) == "number"
