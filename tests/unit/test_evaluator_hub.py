@@ -101,9 +101,7 @@ def test_results_are_scored_by_query_id_and_an_absent_one_scores_zero(experiment
 
 
 @pytest.mark.parametrize(("no_relevant", "value", "n"), [("skip", None, 3), ("zero", 0.0, 4)])
-def test_a_query_without_relevant_documents_is_skipped_or_zero_as_the_config_says(
-    experiment: Experiment, no_relevant: str, value: float | None, n: int
-) -> None:
+def test_no_relevant_is_skipped_or_zero(experiment: Experiment, no_relevant: str, value: float | None, n: int) -> None:
     evaluator = evaluator_of(experiment, f"evaluators.no_relevant={no_relevant}")
     (scored,) = evaluator.run([results_of(rye="bread/rye.md", coffee="oven.txt")])
     assert evaluations_of(scored, "coffee")["precision@1"] == value

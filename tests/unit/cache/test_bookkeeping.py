@@ -266,9 +266,7 @@ def test_who_comes_while_another_is_alone_waits_and_says_so(tmp_path: Path, capl
         shape=arrays.array_shapes(min_dims=1, max_dims=2, min_side=0, max_side=5),
     )
 )
-def test_an_array_comes_back_as_it_was_and_numpy_reads_the_file(
-    tmp_path_factory: pytest.TempPathFactory, array: np.ndarray[Any, Any]
-) -> None:
+def test_an_array_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray[Any, Any]) -> None:
     path = tmp_path_factory.mktemp("arrays") / "a.npy"
     write_array(path, array)
     for found in (read_array(path), np.load(path)):
@@ -362,9 +360,7 @@ me@host: /mnt/my\\040files fuse.sshfs rw 0 0
         ("/mnt/my files/cache", True),
     ],
 )
-def test_a_path_is_on_the_file_system_of_its_nearest_mount(
-    path: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_has_a_nearest_mount(path: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "MOUNTS", tmp_path / "mounts")
     assert not is_on_network(Path(path))  # no list of mounts, as on macOS
     (tmp_path / "mounts").write_text("proc /proc proc rw 0 0\n")

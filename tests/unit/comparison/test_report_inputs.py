@@ -89,9 +89,7 @@ RUNS = ("20260101T000000Z-ffffff", "20260102T000000Z-aaaaaa", "20260103T000000Z-
         (None, False, False),
     ],
 )
-def test_an_earlier_run_that_was_scored_again_is_not_silently_the_later_one(
-    parent: str | None, is_first: bool, warns: bool
-) -> None:
+def test_an_earlier_run_scored_again_is_not_silently_the_later(parent: str | None, is_first: bool, warns: bool) -> None:
     again, later = called("again", run_id=RUNS[2], parent=parent), called("later", run_id=RUNS[1])
     both = [again, later] if is_first else [later, again]
     warning = warnings(input_of(both)).get("later-baseline", "")

@@ -245,9 +245,7 @@ def test_skewed_differences_have_larger_critical_values_and_others_up_to_a_limit
 
 
 @pytest.mark.parametrize(("block", "kept", "dense"), [(50, 100, 0.2), (700, 2, 2.0)])
-def test_blocks_of_draws_and_of_comparisons_change_no_number(
-    block: int, kept: int, dense: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_block_sizes_change_no_number(block: int, kept: int, dense: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of comparisons that are not kept at once, none takes the value of another one."""
     monkeypatch.setattr(resamples, "_DENSE", dense)
     rng = np.random.default_rng(8)

@@ -133,9 +133,7 @@ def test_identical_settings_share_draws_and_the_sentence_has_both_scores() -> No
         ({"one": [], "two": []}, None, "no query counts for all settings: nothing to choose by"),
     ],
 )
-def test_nothing_to_correct_is_explained(
-    scores: dict[str, list[float | None]], setting: str | None, sentence: str
-) -> None:
+def test_a_winner_alone_is_explained(scores: dict[str, list[float | None]], setting: str | None, sentence: str) -> None:
     part = winner_of(contest_between(scores))
     assert (part.setting, part.corrected, part.optimism, part.sentence) == (setting, None, None, sentence)
     assert (part.draws, part.chosen) == (0, {})

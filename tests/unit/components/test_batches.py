@@ -63,9 +63,7 @@ class Panic(BaseException):
 @pytest.mark.parametrize(
     "failure", [ValueError("the disk is full"), Panic("aborted"), KeyboardInterrupt("by a person")]
 )
-def test_the_first_failure_is_raised_when_no_batch_is_on_its_way_any_more_and_no_other_begins(
-    failure: BaseException,
-) -> None:
+def test_the_first_failure_is_raised_when_no_batch_is_on_its_way_and_no_other_begins(failure: BaseException) -> None:
     both, ended, before = Barrier(2), list[int](), threading.active_count()
     by_a_person = isinstance(failure, KeyboardInterrupt)
 

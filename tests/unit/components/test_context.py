@@ -97,9 +97,7 @@ def one(folder: Path, piece: str, options: Mapping[str, object], prefix: str | N
         ),
     ],
 )
-def test_what_is_indexed_is_composed_as_the_options_say(
-    tmp_path: Path, piece: str, options: dict[str, object], expected: str
-) -> None:
+def test_options_compose_indexed_texts(tmp_path: Path, piece: str, options: dict[str, object], expected: str) -> None:
     others = {key: value for key, value in options.items() if key != "prefix"}
     prefix = options.get("prefix")
     assert one(tmp_path, piece, others, None if prefix is None else str(prefix)) == expected

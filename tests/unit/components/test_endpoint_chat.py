@@ -370,9 +370,7 @@ def test_kept_replies_are_given_although_others_cost_more_than_the_budget(tmp_pa
 @pytest.mark.parametrize(
     ("counts", "cost"), [([(1_000, 500)], 0.002), ([(1_000, 500), (None, 9)], None), ([(9, None)], None), ([], 0.0)]
 )
-def test_a_cost_is_known_if_every_reply_reports_its_tokens(
-    counts: list[tuple[int | None, int | None]], cost: float | None
-) -> None:
+def test_a_cost_needs_tokens_of_all_replies(counts: list[tuple[int | None, int | None]], cost: float | None) -> None:
     options = ChatOptions(model="m", base_url="http://127.0.0.1:9", price=1.0, output_price=2.0)
     replies = [ChatReply("a", "stop", "m", read, written) for read, written in counts]
     assert options.cost([*replies, ChatReply("", "stop", "m", None, None, refusal="no")]) == cost

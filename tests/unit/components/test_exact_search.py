@@ -41,9 +41,7 @@ def crowds(draw: st.DrawFn) -> tuple[Vectors, Floats]:
 
 
 @given(crowds(), st.sampled_from(SPACES), st.integers(1, 60), st.data())
-def test_no_size_of_a_block_changes_a_hit_or_a_score(
-    crowd: tuple[Vectors, Floats], space: Space, depth: int, data: st.DataObject
-) -> None:
+def test_blocks_change_no_hit(crowd: tuple[Vectors, Floats], space: Space, depth: int, data: st.DataObject) -> None:
     usual = exactly(*crowd, depth, space)
     with pytest.MonkeyPatch.context() as patch:
         for name in CONSTANTS:

@@ -305,9 +305,7 @@ def test_the_whole_chain_is_asked_once_and_its_costs_add_up(tmp_path: Path) -> N
     assert kinds == {"embeddings", "wordings", "rankings", "latency"}
 
 
-def test_a_query_that_is_refused_is_asked_as_it_is_and_named(
-    double: EndpointDouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refused_query_is_named(double: EndpointDouble, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     double.faults = [None, endpoint_double.status(400, "filtered by the content policy")]
     report = run_experiment(experiment_of(tmp_path, double).config("retrievers.wide.endpoint.concurrency=1"))
     assert not report.failures

@@ -63,9 +63,7 @@ BY_HAND: list[tuple[FusionRefiner, Weights, dict[int, float]]] = [
 
 
 @pytest.mark.parametrize(("options", "weights", "expected"), BY_HAND)
-def test_two_lists_are_fused_as_worked_by_hand(
-    options: FusionRefiner, weights: Weights, expected: dict[int, float]
-) -> None:
+def test_two_lists_are_fused_as_by_hand(options: FusionRefiner, weights: Weights, expected: dict[int, float]) -> None:
     found = fused_scores([FIRST, SECOND], options, weights)
     assert list(found) == list(expected)
     assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)

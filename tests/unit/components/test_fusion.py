@@ -89,9 +89,7 @@ def test_chunks_of_one_document_with_equal_scores_go_by_their_start(library: Lib
     assert found.rankings.codes.tolist() == [[1, 0, 3, 2]]
 
 
-def test_of_equal_ranks_the_heavier_part_and_first_chunk_count(
-    library: Library, halves: Chunks, wholes: Chunks
-) -> None:
+def test_of_equal_ranks_the_heavier_part_or_first_chunk_wins(library: Library, halves: Chunks, wholes: Chunks) -> None:
     dense, bm25 = candidates(halves, [(2, 7.0)]), candidates(wholes, [(A, 2.0)])
     assert places_of(fused(library, [dense, bm25], weights=[2, 1]))[0] == [("a", 0, 4)]
     assert places_of(fused(library, [dense, bm25], weights=[1, 2]))[0] == [("a", 0, 19)]

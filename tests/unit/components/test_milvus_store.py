@@ -53,9 +53,7 @@ def starved(many: Vectors, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_search_for_more_hits_than_ef_search_is_as_wide_as_the_hits(
-    many: Vectors, queries: Any, starved: Path, url: str, tmp_path: Path
-) -> None:
+def test_a_search_is_as_wide_as_its_hits(many: Vectors, queries: Any, starved: Path, url: str, tmp_path: Path) -> None:
     """A server refuses a narrower one, Milvus Lite finds less by it: both find what ef_search 10 finds."""
     narrow, even = store_of(STARVED | {"ef_search": 1}), store_of(STARVED | {"ef_search": 10})
     assert narrow.width(10) == even.width(10) == 10

@@ -38,9 +38,7 @@ def test_a_collection_that_is_scanned_is_named(tmp_path: Path, thresholds: dict[
         ({"binary": {}}, 0.0, 0.5),
     ],
 )
-def test_quantised_vectors_find_less_and_more_when_scored_again(
-    quantization: dict[str, object], least: float, most: float, tmp_path: Path
-) -> None:
+def test_quantisation_loses_hits(quantization: dict[str, object], least: float, most: float, tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     vectors = vectors_of(random.standard_normal((1_500, 64)))
     queries = random.standard_normal((30, 64)).astype(np.float32)

@@ -107,9 +107,7 @@ def test_few_different_codes_give_many_ties_and_these_go_by_the_order(data: st.D
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_matrix_is_read_in_blocks_and_a_cosine_ignores_lengths(
-    kind: Quantization, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_matrix_is_read_in_blocks(kind: Quantization, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = like_embeddings(300, 24, seed=1)
     whole = exact.Quantizer.of(kind, "cosine", matrix).codes(matrix)
     monkeypatch.setattr(exact, "_BLOCK", 24 * 7)

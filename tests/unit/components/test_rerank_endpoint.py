@@ -70,9 +70,7 @@ def test_a_pair_is_paid_for_once_and_its_bill_kept_with_its_score(double: Endpoi
 
 
 @pytest.mark.parametrize(("units", "searches"), [(1, 2), (3, 6), (0, 0), (None, 2), ("two", 2)])
-def test_searches_are_those_of_the_bill_and_else_an_estimate(
-    units: object, searches: int, double: EndpointDouble, tmp_path: Path
-) -> None:
+def test_searches_are_billed_or_estimated(units: object, searches: int, double: EndpointDouble, tmp_path: Path) -> None:
     """The form is Cohere's; a reply for each of two questions."""
     meta = {} if units is None else {"meta": {"billed_units": {"search_units": units}}}
     double.default = lambda _, answer: {"results": answer["results"], **meta}

@@ -43,9 +43,7 @@ def share(made: Store, folder: Path) -> float:
         ("SQ4,RFlat", {"rescore": 1}, {"rescore": 20}),
     ],
 )
-def test_options_of_searches_are_tried_on_one_index_of_faiss(
-    factory: str, few: dict[str, int], many: dict[str, int], tmp_path: Path
-) -> None:
+def test_faiss_searches_share_an_index(factory: str, few: dict[str, int], many: dict[str, int], tmp_path: Path) -> None:
     narrow, wide = store("faiss", factory=factory, **few), store("faiss", factory=factory, **many)
     assert set(few) <= narrow.search_options
     assert share(narrow, tmp_path / "index") + 0.03 < share(wide, tmp_path / "index")

@@ -56,9 +56,7 @@ def experiment(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 
 
 @KINDS
-def test_scores_are_the_librarys_and_texts_not_read_to_the_end_counted(
-    kind: str, experiment: Experiment, models: dict[str, Path]
-) -> None:
+def test_scores_are_the_librarys_and_cuts_counted(kind: str, experiment: Experiment, models: dict[str, Path]) -> None:
     found = asked(experiment, kind, QUESTIONS)
     expected = library_scores(kind, models[kind], QUESTIONS, found.texts)
     for row, own in enumerate(expected):

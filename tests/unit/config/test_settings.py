@@ -146,9 +146,7 @@ def test_functions_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
     ],
     ids=["too many", "reaches nothing", "another kind"],
 )  # fmt: skip
-def test_a_sweep_that_is_wrong_is_refused_with_its_place(
-    tmp_path: Path, capsys: Capture, sweep: dict[str, Any], at: str, message: str
-) -> None:
+def test_a_wrong_sweep_is_placed(tmp_path: Path, capsys: Capture, sweep: dict[str, Any], at: str, message: str) -> None:
     made = experiment(tmp_path, sweep)
     ended = run(capsys, made)
     assert ended.code == 2

@@ -236,7 +236,5 @@ def test_the_example_and_the_axes_of_the_page_are_what_it_says(root: Path) -> No
     ([0.5, 2.0], False, 0.5, 1.25), ([1.0, 3.0], False, 1 / 3, 1.667), ([0.5, 0.6], False, 1 / 3, 0.5333),
     ([1, 4], False, 0.4, 2), ([1, 1000], True, 1 / 3, 10), ([0.01, 1.0], True, 0.5, 0.1), ([2, 50], True, 1, 50),
 ])  # fmt: skip
-def test_a_share_of_an_axis_is_a_number_of_four_digits(
-    between: list[float], log: bool, share: float, number: float
-) -> None:
+def test_a_share_of_an_axis_has_four_digits(between: list[float], log: bool, share: float, number: float) -> None:
     assert BetweenAxis(between=between, log=log).at(share) == number

@@ -111,9 +111,7 @@ def test_a_path_names_the_document_with_the_longest_end(tmp_path: Path, path: st
     assert (None if place is None else library.ids[place]) == document
 
 
-def test_a_path_names_a_file_of_the_corpus_and_no_other_file_with_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_names_a_file_of_the_corpus_and_no_namesake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     docs, work = tmp_path / "app" / "docs", tmp_path / "work"
     for folder in (docs / "sub", work, tmp_path / "old"):
         folder.mkdir(parents=True)

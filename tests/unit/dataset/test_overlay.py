@@ -14,7 +14,7 @@ from ragtrial.experiment import run_experiment
 from ragtrial.labelling.label_files import Grade, LabelsConflictError, OverlayText, history_file, write_back
 from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning
 from ragtrial.scoring.rescore import rescore
-from small_experiment import HASHING, ragtrial
+from small_experiment import HASHING, Capture, ragtrial
 
 QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n"
 CONFIG = """\
@@ -56,9 +56,7 @@ def test_later_labels_count_and_this_is_counted(folder: Path) -> None:
     assert dataset.notes == (ReportWarning("overlay", message),)
 
 
-def test_an_overlay_that_is_not_there_yet_is_empty_and_this_is_told(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_overlay_is_empty_and_told(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     """Until the first label makes it; then nothing is reported of it."""
     message = (
         f"{folder / 'mine.tsv'} (dataset.overlay) does not exist yet and counts as empty: the first label makes it."

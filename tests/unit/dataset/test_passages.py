@@ -261,9 +261,7 @@ documents = st.integers(0, 2)
     st.lists(st.tuples(documents, spans), max_size=12).map(lambda rows: sorted(rows, key=lambda row: row[0])),
     st.lists(st.tuples(documents, st.lists(spans, max_size=3)), max_size=8),
 )
-def test_the_count_is_that_of_trying_every_chunk(
-    chunks: list[tuple[int, tuple[int, int]]], labels: list[tuple[int, Spans]]
-) -> None:
+def test_cuts_are_counted_exactly(chunks: list[tuple[int, tuple[int, int]]], labels: list[tuple[int, Spans]]) -> None:
     passages = [(doc, places) for doc, places in labels if places]
     whole = sum(
         any(there == doc and start <= a and b <= end for a, b in places for there, (start, end) in chunks)

@@ -118,9 +118,7 @@ def test_the_fingerprint_follows_unreadable_files_and_pdfs(tmp_path: Path, monke
     assert corpus_fingerprint(with_pdf) != before[1]
 
 
-def test_pdfs_without_a_reader_are_one_error_or_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_pdfs_without_a_reader_are_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.chdir(tmp_path)
     small_experiment(tmp_path, documents={**DOCUMENTS, "a.pdf": pdf(["x"]), "b/c.PDF": pdf(["y"]), "d.txt": b"\xff"})
     monkeypatch.setitem(sys.modules, "pypdfium2", None)

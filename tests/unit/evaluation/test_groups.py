@@ -119,9 +119,7 @@ rankings = st.permutations(DOCUMENTS).map(lambda docs: docs[:6])
 
 
 @given(rankings, label_lists, st.integers(1, 7), st.integers(1, 2))
-def test_every_metric_is_its_definition_and_none_exceeds_one(
-    ranking: Sequence[str], labels: Sequence[Label], k: int, threshold: int
-) -> None:
+def test_metrics_are_their_definitions(ranking: Sequence[str], labels: Sequence[Label], k: int, threshold: int) -> None:
     together = graded(ranking, labels, threshold, queries=3)
     for metric, expected in plainly(ranking, labels, k, threshold).items():
         found = scores(f"{metric}@{k}", together).tolist()
@@ -257,9 +255,7 @@ def spans_graded(
 
 
 @given(rankings, label_lists, st.integers(1, 7), st.integers(1, 2))
-def test_passages_that_are_whole_documents_score_as_these(
-    ranking: Sequence[str], labels: Sequence[Label], k: int, threshold: int
-) -> None:
+def test_whole_passages_are_documents(ranking: Sequence[str], labels: Sequence[Label], k: int, threshold: int) -> None:
     known = {(doc, group or doc): (doc, value_, group) for doc, value_, group in labels}.values()
     whole = [(number, 0, 10) for number in range(len(DOCUMENTS))]
     chunks = [DOCUMENTS.index(doc) for doc in ranking]

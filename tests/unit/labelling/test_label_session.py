@@ -532,9 +532,7 @@ def test_what_somebody_else_took_back_before_the_save_is_written(session: Sessio
 
 @pytest.mark.parametrize("theirs", [0, 3])
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_a_text_that_somebody_else_judged_meanwhile_keeps_their_grade(
-    session: Session, tmp_path: Path, theirs: int, *, is_restarted: bool
-) -> None:
+def test_others_grades_stay_as_they_are(session: Session, tmp_path: Path, theirs: int, *, is_restarted: bool) -> None:
     session.skip()
     session.grade(2)
     session.grade(1)

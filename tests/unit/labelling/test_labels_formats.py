@@ -201,9 +201,7 @@ def test_haystacks_evaluation_inputs_are_read_as_lists_side_by_side(convert: Con
         (["red", "red"], "red", []),
     ],
 )
-def test_of_several_answers_the_most_frequent_counts_then_the_longest_then_the_first(
-    convert: Conversions, answers: list[str], kept: str, notes: list[str]
-) -> None:
+def test_the_most_frequent_answer_counts(convert: Conversions, answers: list[str], kept: str, notes: list[str]) -> None:
     places = [{"text": one, "answer_start": LIGHTS.lower().index(one.lower())} for one in answers]
     questions = squad({"id": "s", "question": "?", "answers": places})
     assert convert.rows(questions) == only("s", "?", label("hub/lights.md", kept))
@@ -242,9 +240,7 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize(("row", "how", "notes"), ELSEWHERE)
-def test_a_document_that_a_row_names_is_a_claim_and_a_file_in_metadata_is_none(
-    convert: Conversions, row: dict[str, Any], how: str, notes: list[str]
-) -> None:
+def test_a_document_in_a_row_is_a_claim(convert: Conversions, row: dict[str, Any], how: str, notes: list[str]) -> None:
     (found,) = convert.answer([{"question": "?", **row}], "--skip-lost")["labels"]
     assert (found["how"], found["notes"]) == (how, notes)
 
@@ -378,9 +374,7 @@ SHEETS: dict[str, tuple[bytes, list[tuple[str, list[str]]]]] = {
 
 
 @pytest.mark.parametrize(("content", "expected"), SHEETS.values(), ids=SHEETS)
-def test_a_spreadsheet_is_read_as_people_export_it(
-    convert: Conversions, content: bytes, expected: list[tuple[str, list[str]]]
-) -> None:
+def test_exported_sheets_are_read(convert: Conversions, content: bytes, expected: list[tuple[str, list[str]]]) -> None:
     encoding = "utf-16" if content.startswith(b"\xff\xfe") else "latin-1"
     text = content.decode(encoding).replace("%b", RED).replace("%c", SIX)
     rows = convert.rows(text.encode(encoding))
@@ -433,9 +427,7 @@ STATES = [
 
 
 @pytest.mark.parametrize(("content", "options", "tags"), STATES)
-def test_a_question_without_an_answer_is_unlabelled_unless_it_is_said_to_have_none(
-    convert: Conversions, content: str, options: tuple[str, ...], tags: list[str]
-) -> None:
+def test_no_answer_is_no_label(convert: Conversions, content: str, options: tuple[str, ...], tags: list[str]) -> None:
     (row,) = convert.rows(content, *options)
     assert row["relevant_docs"] == []
     assert row.get("tags", []) == tags

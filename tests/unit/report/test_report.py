@@ -423,8 +423,6 @@ ENDPOINT = {"model": "m", "base_url": "http://localhost/v1", "price": None}
         ({"retriever": {"kind": "fusion"}, "parts": {"dense": {"embedder": ENDPOINT}}}, None, None),
     ],
 )
-def test_without_endpoints_nothing_is_paid_and_without_a_price_nobody_knows(
-    parameters: dict[str, Any], embedding: float | None, query: float | None
-) -> None:
+def test_costs_need_endpoint_prices(parameters: dict[str, Any], embedding: float | None, query: float | None) -> None:
     one = setting(parameters)
     assert (one.cost("embedding_cost"), one.cost("query_cost")) == (embedding, query)

@@ -192,9 +192,7 @@ VALUES = st.sampled_from([0.0, -0.0, 1.5, -2.0, -1e300, math.inf, -math.inf]) | 
     duplicates=st.sampled_from(["error", "first"]),
     values=st.sampled_from(["scores", "ranks", "none"]),
 )
-def test_runs_in_memory_join_alike(
-    rows: list[tuple[int, int, float]], order: Any, duplicates: Any, values: str
-) -> None:
+def test_runs_in_memory_are_alike(rows: list[tuple[int, int, float]], order: Any, duplicates: Any, values: str) -> None:
     rows = sorted(rows, key=lambda row: row[0])
     names = ["q1", "u1", "q2", "q" * 70, "u2", "\udcff"]
     starts = np.searchsorted([query for query, _, _ in rows], np.arange(7))

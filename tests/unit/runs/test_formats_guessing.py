@@ -60,9 +60,7 @@ KNOWN: list[tuple[Kind, str, str, Form]] = [
 
 @pytest.mark.parametrize(("kind", "name", "content", "form"), KNOWN)
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_form_is_known_by_its_lines(
-    tmp_path: Path, kind: Kind, name: str, content: str, form: Form, packed: bool
-) -> None:
+def test_lines_tell_the_form(tmp_path: Path, kind: Kind, name: str, content: str, form: Form, packed: bool) -> None:
     if packed and form not in ("labels", "parquet"):
         write_files(tmp_path, {f"{name}.gz": gzip.compress(content.encode(), mtime=0)})
         name = f"{name}.gz"

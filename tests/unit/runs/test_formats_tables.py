@@ -209,9 +209,7 @@ def test_what_is_no_table_of_rows_is_refused() -> None:
 
 
 @given(st.lists(st.tuples(ids, ids, scores), min_size=1, max_size=12))
-def test_parquet_says_what_its_table_does(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, float]]
-) -> None:
+def test_parquet_is_its_table(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, float]]) -> None:
     path = tmp_path_factory.mktemp("parquet") / "mine.parquet"
     pl.DataFrame(columns_of(rows), schema={"qid": pl.String, "docid": pl.String, "score": pl.Float64}).write_parquet(
         path

@@ -246,9 +246,7 @@ def test_what_would_need_another_run_is_refused(tmp_path: Path, override: str) -
     )
 
 
-def test_after_labels_changed_the_printed_commands_lead_to_the_comparison_of_the_same_runs(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_printed_commands_compare_new_labels(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made = write_experiment(tmp_path, retrievers={"words": {"kind": "bm25", "top_k": 4}})
     first = run_experiment(made.config())

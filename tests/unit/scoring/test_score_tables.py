@@ -109,9 +109,7 @@ def test_frames_and_rows_in_memory_are_tables(expected: list[Any], tmp_path: Pat
     assert numbers(compare(tmp_path / "long.parquet")) == expected
 
 
-def test_standard_input_is_a_table_as_often_as_it_is_named(
-    monkeypatch: pytest.MonkeyPatch, expected: list[Any]
-) -> None:
+def test_stdin_is_a_table_as_often_as_it_is_named(monkeypatch: pytest.MonkeyPatch, expected: list[Any]) -> None:
     for content in (FORMS["long.csv"].encode(), gzip.compress(FORMS["long.jsonl"].encode())):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
         assert numbers(compare("-")) == numbers(compare("-")) == expected

@@ -211,9 +211,7 @@ def block(text: str, name: str) -> Any:
         (None, "those of a"),
     ],
 )
-def test_the_line_of_the_costs_names_the_first_that_differs_by_a_fifth_and_the_time_of_embedding(
-    others: list[str] | None, line: str
-) -> None:
+def test_the_line_of_the_costs_names_the_first_that_differs_by_a_fifth(others: list[str] | None, line: str) -> None:
     rows = [["a", "1,000", "2.0", "-"], *([["b", *others]] if others else [])]
     assert html_page._costs_line(Table.of(["costs", "tokens@10", "MB", "embed s"], rows)) == line
 

@@ -18,7 +18,7 @@ from ragtrial.errors import PlotError
 from ragtrial.views.analysis import Analysis, analyse, draw, image
 from ragtrial.views.sections import plot_names
 from scored_runs import scored_report
-from small_experiment import ragtrial
+from small_experiment import Capture, ragtrial
 
 SVG = "{http://www.w3.org/2000/svg}"
 USE = f"{SVG}use"
@@ -165,9 +165,7 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
     drawn("differences", contest, analysis)
 
 
-def test_a_file_is_named_after_its_plot_where_nothing_else_is_said(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plot_names_its_file(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.chdir(tmp_path)
     made = ragtrial(capsys, "report", str(folder), "--plot", "curves", "--json", "-q")
     size = (tmp_path / "curves.svg").stat().st_size
@@ -182,8 +180,8 @@ def test_a_plot_without_data_says_why(tmp_path: Path) -> None:
         draw("curves", contest, analyse(contest, ComparisonOptions()))
 
 
-def test_without_matplotlib_one_is_told_what_to_install(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_matplotlib_is_asked_for(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     made = ragtrial(capsys, "report", str(folder), "--plot", "curves", "-o", str(tmp_path / "x.svg"))
@@ -206,7 +204,7 @@ def test_without_matplotlib_one_is_told_what_to_install(
 )
 def test_what_cannot_be_drawn_is_refused_with_what_can_be(
     options: list[str], said: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capture,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     made = ragtrial(capsys, "report", str(folder), *options)

@@ -45,9 +45,7 @@ def test_a_narrow_table_keeps_the_primary_metric_and_the_labelled_share_and_fits
     assert sum(max(map(len, column)) + 2 for column in zip(*table.cells, strict=True)) - 2 == table.width <= width
 
 
-def test_a_narrow_table_names_what_it_leaves_out_but_not_what_is_asked_for(
-    report: Report, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_narrow_table_names_what_it_leaves_out(report: Report, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
     whole = score_table(report, width=200)
     assert whole.notes == ()
