@@ -14,7 +14,6 @@ from ragtrial.errors import CutoffError
 from ragtrial.evaluation.spans import Overlaps
 from ragtrial.rankings import PADDING, Bools, Counts, Rankings, starts_of
 from ragtrial.records import Query, Unit
-from ragtrial.runs.joins import match_codes
 from ragtrial.runs.lines import places_of
 from ragtrial.runs.qrels import Grades, Judgments, RunHits, judged_documents
 
@@ -357,14 +356,25 @@ def grade(
 def grade_codes(
     rankings: Rankings, judgments: Judgments, codes: npt.NDArray[np.int32], depth: int, threshold: int = 1
 ) -> GradedRankings:
-    """The grades of rankings whose judged documents are codes already.
+    """The grades of rankings whose judged documents are codes already, joined by one sorted search.
 
-    ``codes`` is int32 (judgments,): the document of each judgment, ``PADDING`` for a document that no ranking can hold.
+    ``codes`` is int32 (judgments,): the document of each judgment, once for each query; ``PADDING`` for a document that
+    no ranking can hold.
     """
-    hits = match_codes(rankings.codes, codes, judgments.starts)
-    return GradedRankings(
-        judgments, hits.starts, hits.ranks, hits.judgments, rankings.lengths, depth=depth, threshold=threshold
-    )
+    having = np.flatnonzero(codes >= 0)
+    keys = (judgments.rows << 32) + codes  # query and code in one number
+    order = having[np.argsort(keys[having], kind="stable")]
+    keys = np.append(keys[order], -1)  # nothing is found at the end
+    ranked, width = rankings.codes.ravel(), max(rankings.depth, 1)
+    is_judged = np.zeros(max(ranked.max(initial=-1), codes.max(initial=-1)) + 2, dtype=np.bool_)  # the last: for -1
+    is_judged[codes[having]] = True
+    known = np.flatnonzero(is_judged[ranked])  # few of many: judged for any query
+    wanted = (known // width << 32) + ranked[known]
+    places = np.searchsorted(keys[:-1], wanted)
+    is_hit = keys[places] == wanted
+    rows, columns = np.divmod(known[is_hit], width)
+    starts, ranks = starts_of(rows, len(rankings)), (columns + 1).astype(np.int32)
+    return GradedRankings(judgments, starts, ranks, order[places[is_hit]], rankings.lengths, depth, threshold)
 
 
 def grade_spans(overlaps: Overlaps, judgments: Judgments, depth: int, threshold: int = 1) -> GradedRankings:

@@ -196,7 +196,7 @@ class Graph:
             if twin is not None:
                 own = next((other for other in self.settings if other.ranking_key == twin.ranking_key), twin)
                 exact = self.ranking(own, self.questions, depth)
-                audit = corpus.once(AuditStage(corpus.resources, setting, ranking, exact, stages.index))
+                audit = corpus.once(AuditStage(corpus.resources, setting, ranking, exact))
             self._runs[setting] = SettingRun(ranking, latency, audit)
         return self._runs[setting]
 

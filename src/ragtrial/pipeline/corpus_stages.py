@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +16,13 @@ from pydantic import TypeAdapter
 from ragtrial.cache.arrays import read_array, write_array, write_rows
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import Digest, file_digest, fingerprint
-from ragtrial.cache.workspace import DAMAGE, Workspace
+from ragtrial.cache.workspace import DAMAGE
 from ragtrial.components.batching import Spent
 from ragtrial.components.chunkers.base import SizedChunker, cut
 from ragtrial.components.contextual_text import IndexedTexts, Surroundings, name_of_texts
 from ragtrial.components.embedders.base import truncated
 from ragtrial.components.embedders.cached import CachedEmbedder
+from ragtrial.components.interfaces import place_order
 from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN
 from ragtrial.components.vector_checks import NormStatistics, VectorHealth
 from ragtrial.config import ExperimentConfig
@@ -454,7 +453,7 @@ class IndexStage(Stage[Mapping[str, Any]]):
     def build(self, folder: Path, embeddings: Embeddings, texts: IndexedTexts) -> None:
         if not self.store.is_exact:
             with self.resources.working("index", len(texts), "vectors", f"index {self.store.kind}") as progress:
-                self.store.build(vectors_of(texts, embeddings), folder, progress.advance)
+                self.store.build(Vectors(embeddings.matrix, place_order(texts.chunks)), folder, progress.advance)
 
     def load(self, folder: Path, texts: IndexedTexts) -> Mapping[str, Any]:
         sealed = self.resources.workspace.seal(self.kind, folder.name)
@@ -469,7 +468,8 @@ class IndexStage(Stage[Mapping[str, Any]]):
 
     def open(self, runner: Runner) -> Index:
         """The index, open for search, every byte of it checked; a damaged index is rebuilt. Raises StoreError."""
-        vectors = vectors_of(runner.artefact(self.texts), runner.artefact(self.embeddings, every_byte=True))
+        embeddings = runner.artefact(self.embeddings, every_byte=True)
+        vectors = Vectors(embeddings.matrix, place_order(runner.artefact(self.texts).chunks))
         # Chroma finds nothing in a graph with other bytes, or ends the process.
         runner.artefact(self, every_byte=True)
         workspace, key = self.resources.workspace, self.key()
@@ -486,37 +486,3 @@ class IndexStage(Stage[Mapping[str, Any]]):
         chunks = self.texts.amount(kept)
         seconds = self.resources.rates.seconds(f"index {self.store.kind}", chunks.count)
         return replace(chunks, unit="vectors", seconds=0.0 if self.store.is_exact else seconds)
-
-
-OpenIndexes = Mapping[IndexStage, Index]
-
-
-@contextmanager
-def open_indexes(runner: Runner, workspace: Workspace, stages: Iterable[IndexStage]) -> Iterator[OpenIndexes]:
-    """The indexes of ``stages``, open; meanwhile no other process has the approximate indexes among them open."""
-    stages_by_key: dict[str, list[IndexStage]] = {}
-    for index_stage in stages:
-        stages_by_key.setdefault(index_stage.key(), []).append(index_stage)
-    indexes: dict[IndexStage, Index] = {}
-    with ExitStack() as held:
-        for key, (first, *_) in sorted(stages_by_key.items()):  # in the same order in all processes: no deadlock
-            if first.store.is_exclusive:
-                description = f"the {first.store.kind} index of {first.setting_name}"
-                held.enter_context(workspace.lock(f"open-{key}", description))
-        opened: dict[str, Index] = {}  # an index is opened once for each way in which it is searched
-        for index_stage in chain.from_iterable(stages_by_key.values()):
-            definition = index_stage.build_free_fingerprint
-            if definition not in opened:
-                opened[definition] = index_stage.open(runner)
-                held.callback(opened[definition].close)
-            indexes[index_stage] = opened[definition]
-        yield indexes
-
-
-def vectors_of(texts: IndexedTexts, embeddings: Embeddings) -> Vectors:
-    """The vectors of all chunks, with their order by document id and position."""
-    chunks = texts.chunks
-    by_id = np.lexsort((chunks.start, chunks.library.id_order[chunks.document]))
-    order = np.empty(len(chunks), dtype=np.int64)
-    order[by_id] = np.arange(len(chunks))
-    return Vectors(embeddings.matrix, order)

@@ -23,7 +23,6 @@ from ragtrial.components.refiners import Refiner
 from ragtrial.config.settings import Setting
 from ragtrial.engines import CollectionOptions, Index, IndexUse, Store, open_collection
 from ragtrial.evaluation.evaluators import Evaluation
-from ragtrial.pipeline.corpus_stages import IndexStage, open_indexes
 from ragtrial.pipeline.ranking_stage import OpenSetting, RankingStage, open_setting
 from ragtrial.pipeline.retrieval import Depth, Ranked
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage
@@ -62,19 +61,20 @@ class IndexUseStage(Stage[IndexUse]):
 
     kind = "use"
 
-    index: IndexStage
+    ranking: RankingStage
 
     def __post_init__(self) -> None:
-        self.needs = (self.index,)
-        self.title = f"use of {self.index.setting_name}"
+        self.needs = tuple(filter(None, [self.ranking.stages.index]))
+        self.title = f"use of {self.ranking.setting.name}"
 
     def inputs(self) -> Inputs:
         return {"format": 1}
 
     @contextmanager
     def held_for_build(self, runner: Runner) -> Iterator[Sequence[Index]]:
-        with open_indexes(runner, self.resources.workspace, [self.index]) as indexes:
-            yield (indexes[self.index],)
+        stages, unit = self.ranking.stages, self.ranking.unit
+        with open_setting(self.resources, stages, runner, unit, with_parts=False) as setting:
+            yield (setting.context.index(),)
 
     def build(self, folder: Path, index: Index, description: dict[str, Any]) -> None:
         _write_use(folder, index.use())
@@ -93,7 +93,7 @@ def _read_use(folder: Path) -> IndexUse:
 
 @dataclass(eq=False)
 class AuditStage(Stage[Audited]):
-    """The share of each query's exact hits that the engine found, in an ``index`` that was built here or a collection.
+    """The share of each query's exact hits that the engine found, in an index that was built here or a collection.
 
     Deeper exact rankings show the hits that are as near as the last one: of equal hits the engine may return any. Hits
     are compared as documents or passages. ``ranking`` may be deeper than the setting needs.
@@ -105,13 +105,13 @@ class AuditStage(Stage[Audited]):
     setting: Setting
     ranking: RankingStage
     exact: RankingStage
-    index: IndexStage | None
 
     def __post_init__(self) -> None:
+        self.index = self.ranking.stages.index
         self._depth = Depth(units=self.setting.retriever.top_k)
         self.title, self.label = f"audit of {self.setting.name}", self.setting.name
         own_index = self.exact.stages.index  # whose damage is to be noticed, too
-        use = () if self.index is None else (IndexUseStage(self.resources, self.index),)
+        use = () if self.index is None else (IndexUseStage(self.resources, self.ranking),)
         self._rate = "audit collection" if self.index is None else "audit shares"
         self.reads = (self.exact, *use, *((own_index,) if own_index else ()))
         self.needs = (self.ranking, *self.reads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -127,13 +127,10 @@ class SettingContext:
 class OpenSetting:
     """A setting at work; ``parts`` are its parts at work, needed only if it is asked without their rankings."""
 
-    def __init__(self, setting: Setting, context: SettingContext, parts: Sequence[OpenSetting], unit: Unit) -> None:
-        self.kept = context.kept
-        """Kind and name of the stages that its retriever keeps, as far as it asked for them."""
-        self._setting = setting
-        self._parts = parts
-        self._unit: Unit = unit
-        retriever = setting.retriever
+    def __init__(self, context: SettingContext, parts: Sequence[OpenSetting], unit: Unit) -> None:
+        self.context = context
+        self._setting, self._parts, self._unit = context.stages.setting, parts, unit
+        retriever = self._setting.retriever
         self._search = retriever.open(context).search if isinstance(retriever, Retriever) else None
         self._refine = retriever.open(context).refine if isinstance(retriever, Refiner) else None
 
@@ -153,10 +150,9 @@ class OpenSetting:
             return retrieve(self._search, questions, depth, self._unit, advance, setting.width)
         if refine is None:
             raise TypeError(f"{setting.name} neither retrieves nor refines")
-        if found is None:
+        if (parts := found) is None:
             wordings, looked_at = setting.wordings(questions), Depth(candidates=setting.depth_of_parts)
-            found = [part.ranked(wordings, looked_at).candidates for part in self._parts]
-        parts = found
+            parts = [part.ranked(wordings, looked_at).candidates for part in self._parts]
         return retrieve(lambda asked, _: refine(asked, parts), questions, depth, self._unit, advance, is_whole=True)
 
 
@@ -170,16 +166,30 @@ def open_setting(
     with_parts: bool = True,
     is_fresh: bool = False,
 ) -> Iterator[OpenSetting]:
-    """A setting at work with its index, and with its parts unless their rankings are there already."""
+    """A setting at work with its index, and with its parts unless their rankings are there already.
+
+    Meanwhile no other process has the approximate indexes among them open.
+    """
     tree = list(stages.tree()) if with_parts else [stages]
+    to_open = {part.index.key(): part.index for part in tree if part.index is not None}
+    indexes: dict[str, Index] = {}  # an index is opened once for each way in which it is searched
     opened: dict[SettingStages, OpenSetting] = {}
-    stages_of_indexes = dict.fromkeys(one.index for one in tree if one.index is not None)
-    with corpus_stages.open_indexes(runner, resources.workspace, stages_of_indexes) as indexes:
-        for one in tree:  # parts come before the whole
-            index = indexes[one.index] if one.index is not None else None
-            context = SettingContext(resources, one, runner, index, is_fresh=is_fresh)
-            parts = [opened[part] for part in one.parts] if with_parts else []
-            opened[one] = OpenSetting(one.setting, context, parts, unit)
+    with ExitStack() as held:
+        for key, stage in sorted(to_open.items()):  # in the same order in all processes: no deadlock
+            if stage.store.is_exclusive:
+                description = f"the {stage.store.kind} index of {stage.setting_name}"
+                held.enter_context(resources.workspace.lock(f"open-{key}", description))
+        for part in tree:  # parts come before the whole
+            index = None
+            if part.index is not None:
+                definition = part.index.build_free_fingerprint
+                if definition not in indexes:
+                    indexes[definition] = part.index.open(runner)
+                    held.callback(indexes[definition].close)
+                index = indexes[definition]
+            context = SettingContext(resources, part, runner, index, is_fresh=is_fresh)
+            own_parts = [opened[below] for below in part.parts] if with_parts else []
+            opened[part] = OpenSetting(context, own_parts, unit)
         yield opened[stages]
 
 
@@ -279,7 +289,7 @@ class RankingStage(Stage[Ranked]):
         name, count = f"retrieval ({self.setting.name})", len(self.questions)
         with self.resources.working(name, count, "queries", self._rate) as progress:
             ranked = setting.ranked(self.questions, self.depth, progress.advance, candidates)
-        ranked = replace(ranked, stages=frozenset(setting.kept))
+        ranked = replace(ranked, stages=frozenset(setting.context.kept))
         ranked.save(folder, known)
         return ranked
 

@@ -238,7 +238,7 @@ class Results:
                     with timed(timings, "index"):
                         self._artefact(part.index)
         with timed(timings, "retrieval"):
-            ranked = self.ranked(setting)
+            ranked = self._cut(self._artefact(run.ranking), setting)
             tokens = self._tokens(run.ranking, ranked)
         latency, audited = None, None
         if run.latency is not None:
@@ -259,7 +259,7 @@ class Results:
             index=self._artefact(stages.index) if stages.index else {},
             timings=timings,
             latency=latency,
-            audited=replace(audited, exact=self._ordered(audited.exact)) if audited else None,
+            audited=replace(audited, exact=self._cut(audited.exact, setting)) if audited else None,
             costs=self._costs(stages, run.ranking.mark_used(), self._query_cost(run.ranking)),
             parts=tuple(self._components(setting, run.ranking)),
             wordings=[_wordings(setting, question) for question in questions],
@@ -267,12 +267,11 @@ class Results:
 
     def ranked(self, setting: Setting) -> Ranked:
         """The rankings of a setting, cut at its top_k. Raises RunError if a stage fails; finished stages are kept."""
-        ranking = self.graph.run_of(setting).ranking
-        return self._ordered(self._artefact(ranking).cut(Depth(units=setting.retriever.top_k)))
+        return self._cut(self._artefact(self.graph.run_of(setting).ranking), setting)
 
-    def _ordered(self, ranked: Ranked) -> Ranked:
-        last_first = self._config.evaluators.ties == "trec"
-        return ranked.with_last_first(self._corpus.library.id_order) if last_first else ranked
+    def _cut(self, ranked: Ranked, setting: Setting) -> Ranked:
+        cut, last_first = ranked.cut(Depth(units=setting.retriever.top_k)), self._config.evaluators.ties == "trec"
+        return cut.with_last_first(self._corpus.library.id_order) if last_first else cut
 
     def _is_audited(self, audit: AuditStage, stages: SettingStages) -> bool:
         if self.audit:

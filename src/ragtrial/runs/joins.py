@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ragtrial.dataset.faults import Faults, shown
 from ragtrial.errors import LabelsError, RunFileError
-from ragtrial.rankings import Bools, Codes, Counts, starts_of
+from ragtrial.rankings import Bools, Codes, Counts
 from ragtrial.records import MOST_GRADE
 from ragtrial.runs import lines
 from ragtrial.runs.compiled import compiled_library
@@ -484,37 +484,3 @@ def _blocks(stream: IO[bytes], faults: Faults, buffers: int, size: int) -> Itera
             return
         if len(carried) > _MOST:
             raise faults.fail("has a query of more than 2 GiB; is it text with line ends?")
-
-
-# --- rankings of codes
-
-
-class CodeHits(NamedTuple):
-    """The judged hits of coded rankings: ``starts``, ``ranks`` and ``judgments`` as in RunHits."""
-
-    starts: Counts
-    ranks: npt.NDArray[np.int32]
-    judgments: Counts
-
-
-def match_codes(codes: Codes, judged: Codes, starts: Counts) -> CodeHits:
-    """Rankings of integer codes, joined with judgments in the same codes, by one sorted search.
-
-    ``codes`` is int32 (queries, depth), best first, each code once in a row, rows filled up with -1. ``judged`` is
-    int32 (judgments,), those of query ``i`` at ``starts[i]:starts[i + 1]``, each code once; negative ones (documents
-    that have no code) match nothing.
-    """
-    queries, depth = codes.shape
-    keys = (np.repeat(np.arange(queries), np.diff(starts)) << 32) + judged  # query and code in one number
-    having = np.flatnonzero(judged >= 0)
-    order = having[np.argsort(keys[having], kind="stable")]
-    keys = np.append(keys[order], -1)  # nothing is found at the end
-    is_judged = np.zeros(max(codes.max(initial=-1), judged.max(initial=-1)) + 2, dtype=np.bool_)  # the last: for -1
-    is_judged[judged[having]] = True
-    known = np.flatnonzero(is_judged[codes.ravel()])  # few of many: judged for any query
-    wanted = (known // max(depth, 1) << 32) + codes.ravel()[known]
-    at = np.searchsorted(keys[:-1], wanted)
-    hits = known[keys[at] == wanted]
-    at = at[keys[at] == wanted]
-    query, place = np.divmod(hits, max(depth, 1))
-    return CodeHits(starts_of(query, queries), (place + 1).astype(np.int32), order[at])

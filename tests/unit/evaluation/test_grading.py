@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from ragtrial.errors import CutoffError
 from ragtrial.evaluation.bounds import attainable
-from ragtrial.evaluation.grading import Scores, grade
+from ragtrial.evaluation.grading import Scores, grade, grade_codes
 from ragtrial.evaluation.metrics import Metric
-from ragtrial.rankings import from_rows
+from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Judgment, Query
+from ragtrial.runs.qrels import Judgments
 from scenarios import OF_DOCUMENTS, Scenario, hit_grades, hit_places, judged_grades, relevant_hits, scores
 from strategies import labels, metric_called, rankings, scenarios
 
@@ -49,6 +50,18 @@ def test_zero_and_negative_grades_are_judged_and_not_relevant(grades: list[int],
     assert graded.relevant_counts.tolist() == [relevant]
     assert graded.judgments.best.tolist() == [best]
     assert judged_grades(graded) == [sorted(grades, reverse=True)]
+
+
+def test_codes_are_joined_with_the_judgments_of_their_query_alone() -> None:
+    rankings = from_rows([[4, 2, 9], [2, 4], [7, 8, 9, 10]])
+    judged = np.array([2, 4, PADDING, 9, 2, 10], dtype=np.int32)
+    judgments = Judgments(np.array([0, 3, 5, 6]), np.arange(6, dtype=np.int32), np.zeros(3, dtype=np.bool_))
+    graded = grade_codes(rankings, judgments, judged, 4)
+    assert graded.starts.tolist() == [0, 2, 3, 4]
+    assert graded.ranks.tolist() == [1, 2, 1, 4]
+    assert graded.indices.tolist() == [1, 0, 4, 5]
+    unjudged = Judgments(np.zeros(4, dtype=np.int64), np.empty(0, dtype=np.int32), np.zeros(3, dtype=np.bool_))
+    assert grade_codes(rankings, unjudged, judged[:0], 4).starts.tolist() == [0, 0, 0, 0]
 
 
 @given(scenarios(), st.integers(1, 12))

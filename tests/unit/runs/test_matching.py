@@ -10,7 +10,7 @@ import pytest
 from messages import message_of
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.runs.inputs import read_qrels
-from ragtrial.runs.joins import match, match_codes, read_run
+from ragtrial.runs.joins import match, read_run
 from ragtrial.runs.qrels import Order, PackedIds, Run, RunHits
 from run_files import QRELS, columns_of, hits_of, outcome
 
@@ -209,7 +209,7 @@ def run_of(values: list[float] | None, *, by_rank: bool = False, documents: str 
     return Run("a run", ("q1", "q2"), np.array([0, 3, 4]), PackedIds.of(documents.split()), column, by_rank)
 
 
-def test_faults_in_memory_and_matched_codes_are_by_query_and_hit() -> None:
+def test_faults_in_memory_are_by_query_and_hit() -> None:
     def told(run: Run, order: Order = "score") -> str:
         return message_of(InputError, match, run, QRELS, order=order, duplicates="error")
 
@@ -221,11 +221,3 @@ def test_faults_in_memory_and_matched_codes_are_by_query_and_hit() -> None:
     assert told(run_of([5, 1, 5, 4], by_rank=True)) == "a run: query 'q1', hit 3: has rank 5, as hit 1 does."
     with pytest.raises(ValueError, match="run 'a run' has scores, not ranks"):
         told(run_of([1, 2, 3, 4]), "rank")
-    codes = np.array([[4, 2, 9, -1], [2, 4, -1, -1], [7, 8, 9, 10]], dtype=np.int32)
-    judged, starts = np.array([2, 4, -1, 9, 2, 10], dtype=np.int32), np.array([0, 3, 5, 6])
-    found = match_codes(codes, judged, starts)
-    assert found.starts.tolist() == [0, 2, 3, 4]
-    assert found.ranks.tolist() == [1, 2, 1, 4]
-    assert found.judgments.tolist() == [1, 0, 4, 5]
-    none = match_codes(codes, judged[:0], np.zeros(4, dtype=np.int64))
-    assert [len(column) for column in none] == [4, 0, 0]
