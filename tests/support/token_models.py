@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from experiments import Experiment
 from ragtrial.components.interfaces import Candidates, Retriever
-from ragtrial.components.token_vectors.vectors import TokenVectors
+from ragtrial.components.token_vectors import TokenVectors
 from ragtrial.config.settings import setting_of
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.ranking_stage import SettingContext

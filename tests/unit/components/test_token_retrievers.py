@@ -14,10 +14,9 @@ from hypothesis.extra import numpy as arrays
 
 from experiments import Experiment, write_experiment
 from ragtrial.cache.vectors import VectorCache
+from ragtrial.components import token_vectors as module
 from ragtrial.components.batching import TextList
-from ragtrial.components.token_vectors import indexes as module
-from ragtrial.components.token_vectors.indexes import Postings, TokenIndex, maxsim
-from ragtrial.components.token_vectors.vectors import TokenEncoder, TokenVectors
+from ragtrial.components.token_vectors import Postings, TokenEncoder, TokenIndex, TokenVectors, maxsim
 from ragtrial.errors import ConfigError, RunError
 from ragtrial.rankings import PADDING, Rankings
 from refining import candidates, rows_of, write_bench

@@ -19,9 +19,7 @@ from ragtrial.components.embedders.model_files import LocalModel
 from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverContext, Texts
 from ragtrial.components.refiners import rerankers
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner, reordered
-from ragtrial.components.token_vectors.indexes import maxsim
-from ragtrial.components.token_vectors.models import Form, TokenModel
-from ragtrial.components.token_vectors.vectors import TokenEncoder
+from ragtrial.components.token_vectors import Form, TokenEncoder, TokenModel, maxsim
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import RunError, listed
 from ragtrial.options import ModelName

@@ -14,16 +14,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ragtrial.cache.vectors import Keys
+from ragtrial.components import token_vectors
 from ragtrial.components.interfaces import RETRIEVERS, Candidates, ChunkRetriever, Facts, RetrieverContext, place_order
-from ragtrial.components.token_vectors import indexes
-from ragtrial.components.token_vectors.models import Form, TokenModel
-from ragtrial.components.token_vectors.vectors import TokenEncoder
+from ragtrial.components.token_vectors import Form, TokenEncoder, TokenModel
 from ragtrial.errors import RunError
 from ragtrial.progress import stage
 from ragtrial.rankings import Counts
 from ragtrial.records import Question
 
-TokenSearch = indexes.Postings | indexes.TokenIndex
+TokenSearch = token_vectors.Postings | token_vectors.TokenIndex
 """An index of chunks, open."""
 
 
@@ -97,7 +96,7 @@ class LateRetriever(TokenRetriever):
     """
 
     form: ClassVar[Form] = "late"
-    version: ClassVar[int] = indexes.MAXSIM_VERSION
+    version: ClassVar[int] = token_vectors.MAXSIM_VERSION
 
     kind: Literal["late"] = "late"
     """The chunks whose tokens match the question's tokens best: late interaction (ColBERT), with exact MaxSim."""
@@ -105,11 +104,11 @@ class LateRetriever(TokenRetriever):
     def write_index(self, folder: Path, encoder: TokenEncoder, keys: Keys) -> dict[str, Any]:
         sizes = [(len(one), one.vectors.shape[1]) for block in encoder.blocks(keys) for one in block]
         tokens, width = np.array([size for size, _ in sizes], dtype=np.int64), sizes[0][1]
-        indexes.TokenIndex.write(folder, encoder.blocks(keys), tokens, width)
+        token_vectors.TokenIndex.write(folder, encoder.blocks(keys), tokens, width)
         return {"token_vectors": int(tokens.sum()), "dimension": width}
 
     def open_index(self, folder: Path, order: Counts) -> TokenSearch:
-        return indexes.TokenIndex(folder, order, is_mean=self.mean_over_tokens())
+        return token_vectors.TokenIndex(folder, order, is_mean=self.mean_over_tokens())
 
 
 @RETRIEVERS.register("sparse")
@@ -122,14 +121,14 @@ class SparseRetriever(TokenRetriever):
     """
 
     form: ClassVar[Form] = "sparse"
-    version: ClassVar[int] = indexes.POSTINGS_VERSION
+    version: ClassVar[int] = token_vectors.POSTINGS_VERSION
 
     kind: Literal["sparse"] = "sparse"
     """The chunks that share the most important terms with the question, as weighted by a sparse encoder (SPLADE)."""
 
     def write_index(self, folder: Path, encoder: TokenEncoder, keys: Keys) -> dict[str, Any]:
-        weights = indexes.Postings.write(folder, encoder.blocks(keys))
+        weights = token_vectors.Postings.write(folder, encoder.blocks(keys))
         return {"terms_per_chunk": round(weights / len(keys), 1)}
 
     def open_index(self, folder: Path, order: Counts) -> TokenSearch:
-        return indexes.Postings(folder, order)
+        return token_vectors.Postings(folder, order)
