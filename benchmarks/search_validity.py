@@ -43,9 +43,8 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.records import Judgment, Query
 from ragtrial.report.model import load_report
 from ragtrial.report.schema import QueryPart
-from ragtrial.search.search_result import Choice, Findings, decide
-from ragtrial.search.search_run import Measured, SearchRun, TrialRunner
-from ragtrial.search.split import Split, split_queries
+from ragtrial.search.search_run import Measured, SearchRun, Split, TrialRunner, split_queries
+from ragtrial.search.searched import Choice, Findings, decide
 
 CONFIG = """
 experiment: simulated

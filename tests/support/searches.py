@@ -8,8 +8,7 @@ from ragtrial.config.models import ExperimentConfig
 from ragtrial.config.settings import Setting, settings_of
 from ragtrial.config.space import Space
 from ragtrial.config.strict_yaml import parse_yaml
-from ragtrial.search.search_run import Measured, SearchRun, TrialRunner
-from ragtrial.search.split import Split
+from ragtrial.search.search_run import Measured, SearchRun, Split, TrialRunner
 
 CONFIG = """\
 experiment: searched

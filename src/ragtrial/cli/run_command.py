@@ -22,7 +22,7 @@ from ragtrial.errors import ComparisonError, Fault, InputError, ReportError, Run
 from ragtrial.options import from_here
 from ragtrial.pipeline import run as runs
 from ragtrial.report import model
-from ragtrial.search import search_result, searched
+from ragtrial.search import searched
 from ragtrial.views import page, report_tables
 from ragtrial.views.sections import search_view
 from ragtrial.views.table import Table
@@ -132,7 +132,7 @@ def _allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _search_blocks(width: int, report: model.Report, search: search_result.SearchResult) -> list[str | Table]:
+def _search_blocks(width: int, report: model.Report, search: searched.SearchResult) -> list[str | Table]:
     blocks = list(search_view.SEARCH.blocks(search, width, everything=False))
     winner = ["", Line(f"winner: {from_here(report.folder / searched.WINNER)}")] if search.winner else []
     return [*blocks, *winner]

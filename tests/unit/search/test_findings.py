@@ -10,7 +10,7 @@ from hand_made import contest_over, query_of, report_of, setting_of
 from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.comparison_parts import Verdict
 from ragtrial.comparison.statistics.samples import Procedure
-from ragtrial.search.search_result import Choice, SearchResult, WinnerPart, decide, sentences_of
+from ragtrial.search.searched import Choice, SearchResult, WinnerPart, decide, sentences_of
 
 AIM = ComparisonOptions(procedure=Procedure(flips=500))
 NOISE = np.random.default_rng(2).normal(0, 0.05, (3, 40))

@@ -10,7 +10,7 @@ from statsmodels.stats.power import TTestPower
 from ragtrial.config.sweep import SearchOptions
 from ragtrial.errors import LabelsError
 from ragtrial.records import Judgment, Query
-from ragtrial.search.split import USUAL_DEVIATION, Split, detectable_with, power_sentence, split_queries
+from ragtrial.search.search_run import USUAL_DEVIATION, Split, detectable_with, power_sentence, split_queries
 
 
 def queries(documents: list[list[str]], tags: tuple[str, ...] = ()) -> list[Query]:

@@ -12,7 +12,7 @@ from ragtrial.views.sections.base import AnalysisInput, PageSection, View, regis
 from ragtrial.views.table import Table
 
 if TYPE_CHECKING:
-    from ragtrial.search.search_result import SearchResult
+    from ragtrial.search.searched import SearchResult
 
 _MOST_ROWS = 10
 """Rows of a table in the terminal, unless everything is asked for."""
