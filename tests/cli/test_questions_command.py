@@ -10,8 +10,7 @@ import pytest
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble, saying
 from ragtrial.errors import InputError
-from ragtrial.labelling.session.ending import ending_lines
-from ragtrial.labelling.session.session import Session
+from ragtrial.labelling.session.session import Session, ending_lines
 from ragtrial.labelling.worklist import read_worklist
 from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
 from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded

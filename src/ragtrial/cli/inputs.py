@@ -15,7 +15,6 @@ from ragtrial.cli.options import RESULTS, argument, flag_of, option
 from ragtrial.comparison import comparing, comparison_input
 from ragtrial.components.endpoints import chat as chats
 from ragtrial.errors import Fault, InputError, counted
-from ragtrial.labelling import model_prompt
 from ragtrial.options import validate
 from ragtrial.records import Direction
 from ragtrial.scoring.tables import reading
@@ -130,9 +129,9 @@ class ModelInputs:
         replies = output.with_name(f"{output.name.removesuffix('.jsonl').removesuffix('.json')}.replies")
         return chats.BudgetedChat(validate(chats.ChatOptions, given, InputError, fault), chats.KeptReplies(replies))
 
-    def template(self, own: str, places: tuple[str, ...]) -> model_prompt.ModelPrompt:
+    def template(self, own: str, places: tuple[str, ...]) -> chats.ModelPrompt:
         """The prompt ``own``, or the prompt of the user's file, with ``places``. Raises InputError."""
-        return model_prompt.read_prompt(self.prompt, own, places)
+        return chats.read_prompt(self.prompt, own, places)
 
     def limit(self) -> chats.Budget:
         """The most that may be spent."""

@@ -13,7 +13,7 @@ import click
 from ragtrial.cli.options import WHO, argument, declare, option
 from ragtrial.cli.terminal import Answer, Stopped, Terminal
 from ragtrial.errors import counted
-from ragtrial.labelling.session import ending, serving
+from ragtrial.labelling.session import serving
 from ragtrial.labelling.session import session as sessions
 from ragtrial.views import label_page
 
@@ -91,9 +91,9 @@ def _answer(session: sessions.Session) -> Answer:
         "graded": len(answers.given),
         "left_out": len(answers.skipped),
         "written": len(answers.written),
-        **({"review": ending.review_counts(session)} if session.worklist.is_drafted else {}),
+        **({"review": sessions.review_counts(session)} if session.worklist.is_drafted else {}),
         "judged_meanwhile": len(session.overtaken),
-        "agreement": asdict(ending.agreement_of(session)),
-        "next": ending.next_command(session),
+        "agreement": asdict(sessions.agreement_of(session)),
+        "next": sessions.next_command(session),
     }
-    return Answer(content, ["", *ending.ending_lines(session)])
+    return Answer(content, ["", *sessions.ending_lines(session)])

@@ -13,7 +13,7 @@ import numpy as np
 
 from ragtrial.components.chunkers.plain import RecursiveChunker
 from ragtrial.components.contextual_text import ContextOptions
-from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan, ChatReply, folded, unquoted
+from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan, ChatReply, ModelPrompt, folded, unquoted
 from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.components.terms import NONE, Analyzer
 from ragtrial.config import ExperimentConfig
@@ -24,7 +24,6 @@ from ragtrial.errors import CorpusError, Fault, InputError, LabelsError
 from ragtrial.labelling import worklist
 from ragtrial.labelling.edits import labels_form, new_id
 from ragtrial.labelling.label_files import LabelsText
-from ragtrial.labelling.model_prompt import ModelPrompt
 from ragtrial.labelling.session.answers import answers_file
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Progress

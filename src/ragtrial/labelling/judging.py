@@ -15,10 +15,17 @@ from ragtrial.cache.atomic import write_text
 from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.judge import HIGHEST, ModelJudgment, sealed
 from ragtrial.comparison.judged_rankings import JudgedRankings
-from ragtrial.components.endpoints.chat import Budget, BudgetedChat, CallPlan, ChatReply, ChatRequest, folded
+from ragtrial.components.endpoints.chat import (
+    Budget,
+    BudgetedChat,
+    CallPlan,
+    ChatReply,
+    ChatRequest,
+    ModelPrompt,
+    folded,
+)
 from ragtrial.errors import Fault, RunError
 from ragtrial.labelling.found_texts import texts_to_grade
-from ragtrial.labelling.model_prompt import ModelPrompt
 from ragtrial.labelling.worklist import TextToGrade
 from ragtrial.progress import Progress
 from ragtrial.records import DRAWN_AT_RANDOM

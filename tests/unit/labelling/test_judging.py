@@ -17,7 +17,7 @@ from experiments import QUERIES
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.judge import read_judgments
 from ragtrial.comparison.judged_rankings import JudgedRankings
-from ragtrial.components.endpoints.chat import ChatRequest
+from ragtrial.components.endpoints.chat import ChatRequest, ModelPrompt, read_prompt
 from ragtrial.errors import InputError
 from ragtrial.labelling.judging import (
     JUDGE_PLACES,
@@ -29,7 +29,6 @@ from ragtrial.labelling.judging import (
     shown,
     texts_to_judge,
 )
-from ragtrial.labelling.model_prompt import ModelPrompt, read_prompt
 from ragtrial.progress import Silent
 from ragtrial.records import CHOSEN_BY_STAKES, DRAWN_AT_RANDOM
 from small_experiment import ragtrial

@@ -18,9 +18,8 @@ from messages import message_of
 from ragtrial.cli.label_command import _stopped
 from ragtrial.errors import InputError, LabelsError, RunError
 from ragtrial.labelling.label_files import OverlayText
-from ragtrial.labelling.session.ending import FEWEST, agreement, agreement_of, ending_lines
 from ragtrial.labelling.session.serving import _save
-from ragtrial.labelling.session.session import Session
+from ragtrial.labelling.session.session import FEWEST, Session, agreement, agreement_of, ending_lines
 from ragtrial.labelling.worklist import TextToGrade
 from small_experiment import CONFIG, LABELS, small_experiment
 from worklists import JUDGED, item, judgments, whole_documents, write_work

@@ -14,8 +14,7 @@ from pydantic import Field, JsonValue
 
 from ragtrial.cache.fingerprints import Digest, file_digest
 from ragtrial.components.embedders.base import EMBEDDERS, DeclaredEmbedder, Encode, checked, sided
-from ragtrial.components.endpoints.bodies import answer_budget
-from ragtrial.components.endpoints.client import Client, billed, in_order, member, named
+from ragtrial.components.endpoints.client import Client, answer_budget, billed, in_order, member, named
 from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl
 from ragtrial.errors import EmbedderError, EndpointError
 from ragtrial.rankings import Floats

@@ -1,7 +1,8 @@
-"""Chat models behind endpoints: requests, the text of replies, and a budget."""
+"""Chat models behind endpoints: prompts, requests, the text of replies, and a budget."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import unicodedata
@@ -16,13 +17,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.journal import append_row, read_rows
-from ragtrial.components.endpoints.bodies import answer_budget
-from ragtrial.components.endpoints.client import Client, Refusals, billed, member, named
+from ragtrial.components.endpoints.client import Client, Refusals, answer_budget, billed, member, named
 from ragtrial.components.endpoints.options import EndpointOptions, Price
 from ragtrial.components.tokenizers import estimated_tokens, most_tokens
-from ragtrial.dataset.texts import without_unseen
+from ragtrial.dataset.texts import read_text, without_unseen
 from ragtrial.engines.batching import as_they_come
-from ragtrial.errors import EndpointError, RefusedError
+from ragtrial.errors import EndpointError, Fault, InputError, RefusedError
 from ragtrial.records import Question, Written
 
 
@@ -510,3 +510,38 @@ class WordingWriter:
         if self.by_line:
             return [wording for text in texts for wording in wordings_in(text)]
         return [text for text in map(str.strip, texts) if text]
+
+
+@dataclass(frozen=True)
+class ModelPrompt:
+    """A ``template`` with places such as ``{query}``, among them ``{passage}``."""
+
+    template: str
+
+    @property
+    def hash(self) -> str:
+        """The first 16 hexadecimal digits of the SHA-256 of the template."""
+        return hashlib.sha256(self.template.encode()).hexdigest()[:16]
+
+    def filled(self, passage: str, **values: str) -> ChatRequest:
+        """One message. The passage is between two marks made of its own hash, so it cannot contain them.
+
+        All places are filled at once: a text that contains a place keeps it.
+        """
+        mark = hashlib.sha256("\n".join([*values.values(), passage]).encode()).hexdigest()[:16]
+        enclosed = f"<passage id={mark}>\n{passage}\n</passage id={mark}>"
+        places: Mapping[str, str] = {f"{{{name}}}": value for name, value in {**values, "passage": enclosed}.items()}
+        parts = re.split(f"({'|'.join(map(re.escape, places))})", self.template)
+        return (ChatMessage("user", "".join(places.get(part, part) for part in parts)),)
+
+
+def read_prompt(path: Path | None, own: str, places: Sequence[str]) -> ModelPrompt:
+    """The prompt of a file, or our ``own``. Raises InputError for a prompt without one of the ``places``."""
+    if path is None:
+        return ModelPrompt(own)
+    template = read_text(path, InputError)
+    lacking = [place for place in places if place not in template]
+    if lacking:
+        message = f"lacks {' and '.join(lacking)}; a prompt needs {' and '.join(places)}."
+        raise InputError(Fault(str(path), message=message))
+    return ModelPrompt(template)

@@ -20,8 +20,7 @@ from ragtrial.cache.vectors import Keys, VectorCache, text_keys
 from ragtrial.components.batching import longest_first
 from ragtrial.components.embedders.model_files import LocalModel, ModelLayout, read_json
 from ragtrial.components.embedders.sentence_transformer import load_model
-from ragtrial.components.endpoints.bodies import answer_budget
-from ragtrial.components.endpoints.client import Client, Refusals, billed, in_order, is_number, named
+from ragtrial.components.endpoints.client import Client, Refusals, answer_budget, billed, in_order, is_number, named
 from ragtrial.components.endpoints.options import EndpointOptions, EndpointUrl, Price
 from ragtrial.components.interfaces import Fact, Texts
 from ragtrial.components.tokenizers import Tokenizer, estimated_tokens

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from ragtrial.components.endpoints.bodies import whole_characters
+from ragtrial.components.endpoints.client import whole_characters
 from ragtrial.dataset import locating
 from ragtrial.dataset.faults import truncated
 from ragtrial.dataset.library import Library

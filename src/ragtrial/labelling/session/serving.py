@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 from ragtrial.cache.untrusted import load_json
 from ragtrial.errors import Fault, InputError, RagtrialError, counted
 from ragtrial.labelling.edits import group_like
-from ragtrial.labelling.session.ending import ending_lines, overtaken_lines
-from ragtrial.labelling.session.session import Session
+from ragtrial.labelling.session.session import Session, ending_lines, overtaken_lines
 
 logger = logging.getLogger(__name__)
 
