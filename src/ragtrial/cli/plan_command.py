@@ -10,7 +10,7 @@ from ragtrial.config import sweep
 from ragtrial.errors import counted
 from ragtrial.pipeline import run as runs
 from ragtrial.progress import Listener
-from ragtrial.search import split
+from ragtrial.search import search_run
 from ragtrial.views import dry_run_lines
 
 
@@ -46,4 +46,4 @@ def command(
 def _search_line(run: runs.Run, options: sweep.SearchOptions) -> str:
     """The settings that a search adds to the settings of the config, and the difference that it can show."""
     more = f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more."
-    return f"{more} {split.power_sentence(split.split_of(run, options), options)}"
+    return f"{more} {search_run.power_sentence(search_run.split_of(run, options), options)}"
