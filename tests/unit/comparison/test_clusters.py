@@ -104,16 +104,13 @@ def scores_of(count: int, *gains: float, seed: int = 0) -> dict[str, Values]:
     return {"old": base, **{f"new{place}": base + rng.normal(gain, 0.1, count) for place, gain in enumerate(gains)}}
 
 
-SAME = ("difference", "ci", "p", "p_corrected", "skewness", "detectable", "mean")
-
-
 @pytest.mark.parametrize("count", [12, 30])
 def test_a_question_asked_several_times_in_a_cluster_counts_once_everywhere(count: int) -> None:
     scores, tags = scores_of(count, 0.02, 0.1), (["x"] * 14 + ["y"] * 16)[:count]
     queries = [query_of(place, tags=[tag]) for place, tag in enumerate(tags)]
     once, often = contest_between(scores, queries), repeated(scores, 4, tags)
     for left, right in zip(compared(once).comparisons, compared(often).comparisons, strict=True):
-        for name in SAME:
+        for name in ("difference", "ci", "p", "p_corrected", "skewness", "detectable", "mean"):
             assert getattr(right, name) == pytest.approx(getattr(left, name), rel=1e-6), name
         assert (right.verdict, right.caution) == (left.verdict, left.caution)
         assert (right.n, right.clusters, right.differing_clusters) == (4 * count, count, count)

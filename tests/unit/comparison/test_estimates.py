@@ -18,10 +18,8 @@ from ragtrial.comparison.across import AcrossPart, compare_across
 from ragtrial.comparison.statistics.estimates import combined_effect, confusion, mean_interval, weighted_kappa
 from ragtrial.report.model import write_folder
 
-EFFECTS = st.lists(st.tuples(st.floats(-0.3, 0.3), st.floats(0.0001, 0.01)), min_size=2, max_size=12)
 
-
-@given(EFFECTS)
+@given(st.lists(st.tuples(st.floats(-0.3, 0.3), st.floats(0.0001, 0.01)), min_size=2, max_size=12))
 def test_means_and_intervals_are_those_of_statsmodels(data: list[tuple[float, float]]) -> None:
     """Of its two intervals, with the scatter estimated (Hartung-Knapp) and with it held at 1, the wider one."""
     effects, variances = (np.array(column) for column in zip(*data, strict=True))

@@ -14,15 +14,13 @@ from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.chunk_preview import cut_settings
 from ragtrial.pipeline.run import RunOptions
 
-TEXT = "One two. Three four.\n\nOne two. Five."
-
 
 def made(tmp_path: Path, body: str, name: str = "cutter") -> CustomChunker:
     (tmp_path / f"{name}.py").write_text(f"def cut(text):\n    {body}\n")
     return CustomChunker(function=FunctionReference(f"{name}:cut", tmp_path))
 
 
-def chunks(tmp_path: Path, body: str, text: str = TEXT) -> list[str]:
+def chunks(tmp_path: Path, body: str, text: str = "One two. Three four.\n\nOne two. Five.") -> list[str]:
     return [text[span.start : span.end] for span in made(tmp_path, body).split(text, Ruler(range(len(text))))]
 
 

@@ -26,8 +26,6 @@ TEXTS = {"z": "zinc and zeal and zest", "a": "an apple and an axe", "m": "more m
 Z, A, M = range(3)
 """Documents by position; by id their order is a, m, z."""
 
-Row = Sequence[tuple[int, float]]
-
 
 @dataclass(frozen=True)
 class Shelf:
@@ -54,7 +52,7 @@ def wholes(library: Library) -> Chunks:
     return Chunks.of(library, [(d, 0, len(library.text(d))) for d in (Z, A, M)])
 
 
-def candidates(units: Chunks, *rows: Row, skipped: Sequence[int] = ()) -> Candidates:
+def candidates(units: Chunks, *rows: Sequence[tuple[int, float]], skipped: Sequence[int] = ()) -> Candidates:
     made = from_rows([[code for code, _ in row] for row in rows], [[score for _, score in row] for row in rows])
     return Candidates(units, made, np.isin(np.arange(len(rows)), skipped))
 

@@ -205,9 +205,6 @@ def test_maxsim_without_a_token_on_either_side_is_0(is_mean: bool) -> None:
         assert maxsim(query, text.vectors, is_mean=is_mean) == 0.0
 
 
-_NUMBERS = st.floats(-2, 2, width=32)
-
-
 @given(
     lengths=st.lists(st.integers(0, 4), min_size=1, max_size=9).filter(any),
     asked=st.lists(st.integers(1, 3), min_size=1, max_size=4),
@@ -220,7 +217,7 @@ def test_maxsim_search_is_that_of_every_pair_whatever_the_blocks(
     data: st.DataObject,
 ) -> None:  # fmt: skip
     def drawn(count: int) -> TokenVectors:
-        vectors = data.draw(arrays.arrays(np.float32, (count, 3), elements=_NUMBERS))
+        vectors = data.draw(arrays.arrays(np.float32, (count, 3), elements=st.floats(-2, 2, width=32)))
         return TokenVectors(np.zeros(count, np.int32), vectors)
 
     texts, queries = [drawn(count) for count in lengths], [drawn(count) for count in asked]

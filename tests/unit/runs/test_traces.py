@@ -105,9 +105,6 @@ def as_text(question: str, found: Found) -> str:
     return json.dumps(flat(question, found))
 
 
-ATTRIBUTES = [flat, nested, genai, genai_text, as_text]
-
-
 def in_console(spans: list[dict[str, Any]]) -> str:
     return "\n".join(
         json.dumps({**span, "context": {"trace_id": "t", "span_id": span["id"]}}, indent=4) for span in spans
@@ -130,7 +127,7 @@ _RANKED = st.lists(st.sampled_from(["d1", "d2", "d3", "a/b.md", "7"]), unique=Tr
 
 @given(
     st.dictionaries(st.sampled_from(["q1", "q2", "q3"]), st.lists(_RANKED, min_size=1, max_size=3), min_size=1),
-    st.sampled_from(ATTRIBUTES), st.integers(0, 3), st.randoms(),
+    st.sampled_from([flat, nested, genai, genai_text, as_text]), st.integers(0, 3), st.randoms(),
 )  # fmt: skip
 def test_the_latest_answer_to_each_question_counts_in_every_way_of_writing(
     tmp_path_factory: pytest.TempPathFactory,

@@ -9,8 +9,6 @@ from ragtrial.config.sweep import METHODS
 from ragtrial.search.search_run import Measured, SearchRun, Trial
 from searches import CONFIG, QUERIES, Recorded, run_of
 
-ADAPTIVE = [name for name, method in METHODS.members() if method.is_adaptive]
-
 
 def searched(
     method: str, engine: Recorded, settings: int = 20, more: str = "", minutes: float | None = None
@@ -53,7 +51,7 @@ def test_failing_and_too_dear_settings_are_never_the_best(method: str) -> None:
     assert one.run == other.run
 
 
-@pytest.mark.parametrize("method", ADAPTIVE)
+@pytest.mark.parametrize("method", [name for name, method in METHODS.members() if method.is_adaptive])
 def test_a_method_that_looks_at_scores_finds_a_good_setting(method: str) -> None:
     assert best(searched(method, Recorded(), 30)).mean > 0.65  # the highest is 0.7, that of the config 0.595
 
