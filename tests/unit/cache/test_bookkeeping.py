@@ -72,16 +72,13 @@ def fault_of(check: Callable[[Path], object], folder: Path) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "fault"),
-    [
-        ("a.bin", None, "a.bin is missing"),
-        ("a.bin", b"ab", "a.bin has 2 bytes and had 3"),
-        ("a.bin", b"abcd", "a.bin has 4 bytes and had 3"),
-        ("a.bin", b"abd", "a.bin has other bytes than it had"),
-        ("more.bin", b"of another stage", "more.bin does not belong to it"),
-    ],
-)
+@pytest.mark.parametrize(("file", "content", "fault"), [
+    ("a.bin", None, "a.bin is missing"),
+    ("a.bin", b"ab", "a.bin has 2 bytes and had 3"),
+    ("a.bin", b"abcd", "a.bin has 4 bytes and had 3"),
+    ("a.bin", b"abd", "a.bin has other bytes than it had"),
+    ("more.bin", b"of another stage", "more.bin does not belong to it"),
+])  # fmt: skip
 def test_what_differs_from_the_seal_is_named(sealed: Path, file: str, content: bytes | None, fault: str) -> None:
     (sealed / "a.bin").unlink() if content is None else (sealed / file).write_bytes(content)
     assert fault_of(check_bytes, sealed) == fault
@@ -350,16 +347,13 @@ me@host: /mnt/my\\040files fuse.sshfs rw 0 0
 """
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/home/me/.cache/ragtrial/vectors/a.sqlite", True),
-        ("/home/local/cache", False),
-        ("/var/cache", False),
-        ("/homes/me", False),
-        ("/mnt/my files/cache", True),
-    ],
-)
+@pytest.mark.parametrize(("path", "expected"), [
+    ("/home/me/.cache/ragtrial/vectors/a.sqlite", True),
+    ("/home/local/cache", False),
+    ("/var/cache", False),
+    ("/homes/me", False),
+    ("/mnt/my files/cache", True),
+])  # fmt: skip
 def test_a_path_has_a_nearest_mount(path: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "MOUNTS", tmp_path / "mounts")
     assert not is_on_network(Path(path))  # no list of mounts, as on macOS

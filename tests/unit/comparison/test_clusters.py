@@ -34,18 +34,15 @@ def judged(*docs: str, grade: int = 1) -> list[dict[str, Any]]:
     return [{"doc": doc, "relevance": grade} for doc in docs]
 
 
-@pytest.mark.parametrize(
-    ("queries", "by_document", "expected"),
-    [
-        ([("x", "a"), ("x", "b"), (None, "a"), ("y", "c")], False, [0, 0, 1, 2]),
-        ([("x", "a"), ("x", "b"), (None, "a"), ("y", "c")], True, [0, 0, 0, 1]),  # by name, and by document a
-        ([(None, "a"), (None, "b"), (None, "ab"), (None, "c")], True, [0, 0, 0, 1]),  # by another question
-        ([(None, "c"), (None, "a"), (None, "b"), (None, "ab")], True, [0, 1, 1, 1]),
-        ([(None, "a"), (None, "a")], False, None),
-        ([("x", "a"), ("y", "b"), (None, ""), (None, "")], True, None),  # without a document, alone
-        ([], True, None),
-    ],
-)
+@pytest.mark.parametrize(("queries", "by_document", "expected"), [
+    ([("x", "a"), ("x", "b"), (None, "a"), ("y", "c")], False, [0, 0, 1, 2]),
+    ([("x", "a"), ("x", "b"), (None, "a"), ("y", "c")], True, [0, 0, 0, 1]),  # by name, and by document a
+    ([(None, "a"), (None, "b"), (None, "ab"), (None, "c")], True, [0, 0, 0, 1]),  # by another question
+    ([(None, "c"), (None, "a"), (None, "b"), (None, "ab")], True, [0, 1, 1, 1]),
+    ([(None, "a"), (None, "a")], False, None),
+    ([("x", "a"), ("y", "b"), (None, ""), (None, "")], True, None),  # without a document, alone
+    ([], True, None),
+])  # fmt: skip
 def test_queries_belong_together_by_name_and_by_relevant_documents(
     queries: Sequence[tuple[str | None, str]], by_document: bool, expected: list[int] | None
 ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from contests import report_of, run_into, with_metric
-from messages import message_of
+from expectations import message_of
 from ragtrial import compare, load_report
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.errors import ComparisonError, MetricError, ReportError

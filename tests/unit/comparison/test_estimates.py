@@ -104,22 +104,19 @@ def over(tmp_path: Path, means: list[float], spreads: list[float], metric: str =
     return part
 
 
-@pytest.mark.parametrize(
-    ("means", "spreads", "verdict"),
-    [
-        ([0.1, 0.11, 0.09, 0.1], [0.05] * 4, "better"),
-        ([0.004, 0.005, 0.004, 0.005], [0.002] * 4, "better"),
-        ([-0.1, -0.11, -0.09, -0.1], [0.05] * 4, "worse"),
-        ([-0.012, -0.01, -0.011, -0.011], [0.005] * 4, "worse within the margin"),
-        ([0.001, -0.001, 0.002, -0.002], [0.01] * 4, "no worse"),
-        ([0.01, 0.012, 0.011, 0.01], [0.05] * 4, "no worse"),
-        ([0.001, -0.001, 0.002, -0.002], [0.2] * 4, "inconclusive"),
-        ([-0.03, 0.02, -0.01, 0.0], [0.05] * 4, "inconclusive"),
-        ([0.1, -0.1], [0.01] * 2, "inconclusive"),
-        ([0.1, 0.1, 0.0], [0.05, 0.05, 0.0], "inconclusive"),
-        ([0.0, 0.0], [0.0, 0.0], "identical"),
-    ],
-)
+@pytest.mark.parametrize(("means", "spreads", "verdict"), [
+    ([0.1, 0.11, 0.09, 0.1], [0.05] * 4, "better"),
+    ([0.004, 0.005, 0.004, 0.005], [0.002] * 4, "better"),
+    ([-0.1, -0.11, -0.09, -0.1], [0.05] * 4, "worse"),
+    ([-0.012, -0.01, -0.011, -0.011], [0.005] * 4, "worse within the margin"),
+    ([0.001, -0.001, 0.002, -0.002], [0.01] * 4, "no worse"),
+    ([0.01, 0.012, 0.011, 0.01], [0.05] * 4, "no worse"),
+    ([0.001, -0.001, 0.002, -0.002], [0.2] * 4, "inconclusive"),
+    ([-0.03, 0.02, -0.01, 0.0], [0.05] * 4, "inconclusive"),
+    ([0.1, -0.1], [0.01] * 2, "inconclusive"),
+    ([0.1, 0.1, 0.0], [0.05, 0.05, 0.0], "inconclusive"),
+    ([0.0, 0.0], [0.0, 0.0], "identical"),
+])  # fmt: skip
 def test_the_verdict_is_the_interval_s(tmp_path: Path, means: list[float], spreads: list[float], verdict: str) -> None:
     part = over(tmp_path, means, spreads)
     assert part.verdict == verdict

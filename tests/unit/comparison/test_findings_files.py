@@ -81,15 +81,12 @@ def test_the_page_begins_with_the_outcome_and_shows_warnings() -> None:
     assert whole[0] == ["setting", "ndcg@10", "recall@10", "n"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "outcome"),
-    [
-        ({"failures": ()}, "failed (1 gate: 1 failed)"),
-        ({"gates": ()}, "incomplete (some settings could not be run)"),
-        ({"gates": (), "failures": ()}, "compared"),
-        ({"gates": (), "failures": (), "comparison": None}, "scored"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "outcome"), [
+    ({"failures": ()}, "failed (1 gate: 1 failed)"),
+    ({"gates": ()}, "incomplete (some settings could not be run)"),
+    ({"gates": (), "failures": ()}, "compared"),
+    ({"gates": (), "failures": (), "comparison": None}, "scored"),
+])  # fmt: skip
 def test_the_heading_says_what_it_came_to(changes: dict[str, object], outcome: str) -> None:
     assert markdown_text(replace(everything(), **changes)).splitlines()[0] == f"### kitchen: {outcome}"  # type: ignore[arg-type]
 

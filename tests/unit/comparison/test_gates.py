@@ -24,23 +24,20 @@ def message(*texts: str, subject: Subject = SUBJECT) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "setting", "quantity", "relation", "limit"),
-    [
-        ("ndcg@10 < 0.70", None, "ndcg@10", "<", 0.7),
-        ("NDCG@10<=.7", None, "ndcg@10", "<=", 0.7),
-        ("ndcg_cut_10 >= 1e-1", None, "ndcg@10", ">=", 0.1),
-        ("dcg@10 > 12", None, "dcg@10", ">", 12.0),
-        ("rbp(p=0.8)@10 < 0.5", None, "rbp(p=0.8)@10", "<", 0.5),
-        ("latency.p95 > 0.2", None, "latency.p95", ">", 0.2),
-        ("hybrid: MRR@10 < 0.5", "hybrid", "rr@10", "<", 0.5),
-        ("hybrid:ndcg@10 worse than baseline", "hybrid", "ndcg@10", "worse than", 0.0),
-        ("main:dense: ndcg@10 Worse  Than Baseline", "main:dense", "ndcg@10", "worse than", 0.0),
-        ("run (k1=0.9): a: ndcg@10 < 0.5", "run (k1=0.9): a", "ndcg@10", "<", 0.5),
-        ("recall@10 not within 0.02 of baseline", None, "recall@10", "not within", 0.02),
-        ("recall@10 not within 0 of baseline", None, "recall@10", "not within", 0.0),
-    ],
-)
+@pytest.mark.parametrize(("text", "setting", "quantity", "relation", "limit"), [
+    ("ndcg@10 < 0.70", None, "ndcg@10", "<", 0.7),
+    ("NDCG@10<=.7", None, "ndcg@10", "<=", 0.7),
+    ("ndcg_cut_10 >= 1e-1", None, "ndcg@10", ">=", 0.1),
+    ("dcg@10 > 12", None, "dcg@10", ">", 12.0),
+    ("rbp(p=0.8)@10 < 0.5", None, "rbp(p=0.8)@10", "<", 0.5),
+    ("latency.p95 > 0.2", None, "latency.p95", ">", 0.2),
+    ("hybrid: MRR@10 < 0.5", "hybrid", "rr@10", "<", 0.5),
+    ("hybrid:ndcg@10 worse than baseline", "hybrid", "ndcg@10", "worse than", 0.0),
+    ("main:dense: ndcg@10 Worse  Than Baseline", "main:dense", "ndcg@10", "worse than", 0.0),
+    ("run (k1=0.9): a: ndcg@10 < 0.5", "run (k1=0.9): a", "ndcg@10", "<", 0.5),
+    ("recall@10 not within 0.02 of baseline", None, "recall@10", "not within", 0.02),
+    ("recall@10 not within 0 of baseline", None, "recall@10", "not within", 0.0),
+])  # fmt: skip
 def test_a_gate_means_what_it_says(text: str, setting: str | None, quantity: str, relation: str, limit: float) -> None:
     gate = gate_of(text)
     assert (gate.setting, gate.quantity, gate.relation, gate.limit) == (setting, quantity, relation, limit)
@@ -140,36 +137,30 @@ def test_bounds_are_met_up_to_rounding_and_the_unknown_is_undecided() -> None:
         assert (outcome.outcome, outcome.findings[0].found) == ("passed", "identical to base")
 
 
-@pytest.mark.parametrize(
-    ("ci", "worse", "not_within"),
-    [
-        ((-0.09, -0.03), "failed", "failed"),  # worse, by more than the margin
-        ((-0.09, -0.01), "failed", "undecided"),  # worse, by an unknown amount
-        ((-0.015, -0.001), "failed", "passed"),  # worse, but within the margin
-        ((-0.02, 0.05), "passed", "undecided"),  # the margin itself is not within it
-        ((-0.0199, 0.05), "passed", "passed"),  # no worse
-        ((-0.05, 0.0), "passed", "undecided"),  # inconclusive
-        ((0.01, 0.05), "passed", "passed"),  # better
-        (None, "passed", "undecided"),  # too few differences for an interval
-    ],
-)
+@pytest.mark.parametrize(("ci", "worse", "not_within"), [
+    ((-0.09, -0.03), "failed", "failed"),  # worse, by more than the margin
+    ((-0.09, -0.01), "failed", "undecided"),  # worse, by an unknown amount
+    ((-0.015, -0.001), "failed", "passed"),  # worse, but within the margin
+    ((-0.02, 0.05), "passed", "undecided"),  # the margin itself is not within it
+    ((-0.0199, 0.05), "passed", "passed"),  # no worse
+    ((-0.05, 0.0), "passed", "undecided"),  # inconclusive
+    ((0.01, 0.05), "passed", "passed"),  # better
+    (None, "passed", "undecided"),  # too few differences for an interval
+])  # fmt: skip
 def test_gates_on_the_baseline_go_by_the_interval(ci: tuple[float, float] | None, worse: str, not_within: str) -> None:
     one = part("a", -0.01, ci)
     assert judged("ndcg@10 worse than baseline", one).outcome == worse
     assert judged("ndcg@10 not within 0.02 of baseline", one).outcome == not_within
 
 
-@pytest.mark.parametrize(
-    ("difference", "won", "lost", "n", "outcome"),
-    [
-        (-0.456, 0, 6, 10, "undecided"),  # a large loss, on too few questions to test it
-        (-0.003, 0, 3, 200, "passed"),  # nearly nothing has changed
-        (-0.02, 1, 8, 50, "passed"),  # as large as the margin is not above it
-        (-0.0201, 1, 8, 50, "undecided"),
-        (+0.300, 6, 0, 10, "passed"),
-        (0.0, 0, 0, 10, "passed"),  # identical
-    ],
-)
+@pytest.mark.parametrize(("difference", "won", "lost", "n", "outcome"), [
+    (-0.456, 0, 6, 10, "undecided"),  # a large loss, on too few questions to test it
+    (-0.003, 0, 3, 200, "passed"),  # nearly nothing has changed
+    (-0.02, 1, 8, 50, "passed"),  # as large as the margin is not above it
+    (-0.0201, 1, 8, 50, "undecided"),
+    (+0.300, 6, 0, 10, "passed"),
+    (0.0, 0, 0, 10, "passed"),  # identical
+])  # fmt: skip
 def test_a_large_loss_on_few_queries_is_undecided(difference: float, won: int, lost: int, n: int, outcome: str) -> None:
     one = part("a", difference, None, wins=won, losses=lost, ties=n - won - lost, n=n)
     made = judged("ndcg@10 worse than baseline", one)

@@ -163,17 +163,14 @@ A, B, NOISY = {"a": BASE}, {"a": BETTER}, {"a": BASE + NOISE[0]}
 SINCE = "2 November 2026, 02:00 UTC"
 
 
-@pytest.mark.parametrize(
-    ("runs", "sentences"),
-    [
-        ([A], ["One run so far, of 1 November 2026, 02:00 UTC: a step needs two."]),
-        ([A, NOISY, A], ["No step is shown in the 2 runs since 1 November 2026, 02:00 UTC."]),
-        ([A, B], [f"Step in the newest run: a is better than in run {run_id(0)}: ndcg@10 +0."]),
-        ([A, B, B], [f"No step is shown in the run since {SINCE}.", f"Last step, {SINCE}: a is better than"]),
-        ([A, {"a": BASE + FEW}], ["No step is shown in the run", "In 1 of 1 comparison since then fewer than ten"]),
-        ([A, {"a": [None] * COUNT}], ["No step is shown in the run", "In 1 of 1 comparison since then fewer than"]),
-    ],
-)
+@pytest.mark.parametrize(("runs", "sentences"), [
+    ([A], ["One run so far, of 1 November 2026, 02:00 UTC: a step needs two."]),
+    ([A, NOISY, A], ["No step is shown in the 2 runs since 1 November 2026, 02:00 UTC."]),
+    ([A, B], [f"Step in the newest run: a is better than in run {run_id(0)}: ndcg@10 +0."]),
+    ([A, B, B], [f"No step is shown in the run since {SINCE}.", f"Last step, {SINCE}: a is better than"]),
+    ([A, {"a": BASE + FEW}], ["No step is shown in the run", "In 1 of 1 comparison since then fewer than ten"]),
+    ([A, {"a": [None] * COUNT}], ["No step is shown in the run", "In 1 of 1 comparison since then fewer than"]),
+])  # fmt: skip
 def test_the_state_is_told_as_it_is(runs: Sequence[Mapping[str, Values]], sentences: Sequence[str]) -> None:
     history = history_of(reports_of(*runs), [])
     assert len(history.sentences) == len(sentences)

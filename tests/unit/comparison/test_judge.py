@@ -9,6 +9,7 @@ from scipy.special import stdtrit
 from scipy.stats import ttest_1samp
 
 from contests import changed_queries
+from expectations import present
 from judged_world import METRIC, QUERIES, judged, tagged, world
 from ragtrial import compare
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
@@ -127,15 +128,12 @@ def test_a_query_for_which_nothing_was_found_is_not_covered_and_needs_a_judgment
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("[]", "judgments.jsonl:1: is not a JSON object"),
-        ("[" * 100_000, "judgments.jsonl:1: is not a JSON object"),
-        ('{"query": "q", "doc": "d", "grade": 4, "model": "m", "prompt": "p"}', "judgments.jsonl:1: grade is 4"),
-        ("", "has no judgments. Make some: ragtrial judge"),
-    ],
-)
+@pytest.mark.parametrize(("line", "said"), [
+    ("[]", "judgments.jsonl:1: is not a JSON object"),
+    ("[" * 100_000, "judgments.jsonl:1: is not a JSON object"),
+    ('{"query": "q", "doc": "d", "grade": 4, "model": "m", "prompt": "p"}', "judgments.jsonl:1: grade is 4"),
+    ("", "has no judgments. Make some: ragtrial judge"),
+])  # fmt: skip
 def test_faults_of_a_file_name_their_line(tmp_path: Path, line: str, said: str) -> None:
     file = tmp_path / "judgments.jsonl"
     file.write_text(line + "\n", encoding="utf-8")
@@ -155,14 +153,12 @@ def test_judgments_of_another_report_and_of_two_judges_are_refused(tmp_path: Pat
 
 def test_agreement_counts_the_texts_that_both_graded(tmp_path: Path) -> None:
     side = judge_side(input_of([world(tmp_path)]), read_judgments(judged(tmp_path)))
-    made = compare_settings(side.inputs, ComparisonOptions(procedure=Procedure(flips=100), judge=side)).judge
-    assert made is not None
+    made = present(compare_settings(side.inputs, ComparisonOptions(procedure=Procedure(flips=100), judge=side)).judge)
     agreement = made.agreement
     assert (agreement.n, agreement.grades) == (240, [0, 1])
     assert agreement.alike == sum(row[place] for place, row in enumerate(agreement.confusion))
-    assert agreement.kappa is not None
     assert agreement.kappa_ci is not None
-    assert agreement.kappa_ci[0] < agreement.kappa < agreement.kappa_ci[1]
+    assert agreement.kappa_ci[0] < present(agreement.kappa) < agreement.kappa_ci[1]
 
 
 PROCEDURE = Procedure(flips=100)
@@ -175,8 +171,7 @@ def sides(folder: Path, file: Path, drawn: int = 30) -> JudgeSide:
 
 def part_of(side: JudgeSide) -> tuple[Comparison, JudgePart]:
     made = compare_settings(side.inputs, ComparisonOptions(procedure=PROCEDURE, judge=side))
-    assert made.judge is not None
-    return made, made.judge
+    return made, present(made.judge)
 
 
 def test_bias_is_the_judges_mean_score_less_peoples_with_students_interval(tmp_path: Path) -> None:
@@ -285,9 +280,7 @@ def test_with_clusters_people_s_and_the_judge_s_sides_count_whole_clusters(tmp_p
     (part,), (before,) = made.comparisons, alone.comparisons
     assert (part.n, part.clusters, before.clusters) == (30, 15, None)
     assert (part.difference, part.ci != before.ci) == (before.difference, True)
-    assert made.judge is not None
-    assert alone.judge is not None
-    for own, other in zip(made.judge.bias, alone.judge.bias, strict=True):
+    for own, other in zip(present(made.judge).bias, present(alone.judge).bias, strict=True):
         assert own.bias == pytest.approx(other.bias)
         assert own.ci != other.ci
     assert "on the judge's over 15 clusters of 30 questions, the largest of 2 (" in made.procedure.sentence

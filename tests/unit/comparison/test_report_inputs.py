@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from contests import changed_queries, metric_of, report_of, run_into
 from experiments import DOCUMENTS, QUERIES
-from messages import message_of
+from expectations import message_of
 from ragtrial import load_report
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
@@ -80,15 +80,12 @@ def test_queries_in_common_are_compared_and_others_refused_one_by_one() -> None:
 RUNS = ("20260101T000000Z-ffffff", "20260102T000000Z-aaaaaa", "20260103T000000Z-aaaaaa")
 
 
-@pytest.mark.parametrize(
-    ("parent", "is_first", "warns"),
-    [
-        (RUNS[0], False, True),  # the earlier run, scored again last, is given as the later one
-        (RUNS[0], True, False),
-        (RUNS[1].replace("a", "f"), False, False),  # of the same second: the order is not known
-        (None, False, False),
-    ],
-)
+@pytest.mark.parametrize(("parent", "is_first", "warns"), [
+    (RUNS[0], False, True),  # the earlier run, scored again last, is given as the later one
+    (RUNS[0], True, False),
+    (RUNS[1].replace("a", "f"), False, False),  # of the same second: the order is not known
+    (None, False, False),
+])  # fmt: skip
 def test_an_earlier_run_scored_again_is_not_silently_the_later(parent: str | None, is_first: bool, warns: bool) -> None:
     again, later = called("again", run_id=RUNS[2], parent=parent), called("later", run_id=RUNS[1])
     both = [again, later] if is_first else [later, again]
@@ -149,14 +146,11 @@ def test_other_units_and_all_differences_of_rules_are_told_at_once() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "told"),
-    [
-        ({"span_coverage": 0.5}, {"span_coverage": 0.8}, "0.5 in main, 0.8 in branch"),
-        ({}, {"span_coverage": 0.8}, "0.5 in main, 0.8 in branch"),
-        ({}, {"span_coverage": 0.5}, ""),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "told"), [
+    ({"span_coverage": 0.5}, {"span_coverage": 0.8}, "0.5 in main, 0.8 in branch"),
+    ({}, {"span_coverage": 0.8}, "0.5 in main, 0.8 in branch"),
+    ({}, {"span_coverage": 0.5}, ""),
+])  # fmt: skip
 def test_another_share_of_passages_is_refused(first: dict[str, Any], second: dict[str, Any], told: str) -> None:
     main, branch = called("main", unit="span", **first), called("branch", unit="span", **second)
     if told:

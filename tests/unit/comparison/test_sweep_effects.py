@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from expectations import present
 from hand_made import METRIC, contest_over, query_of, report_of, setting_of
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.statistics.procedures import infer
@@ -36,8 +37,7 @@ def contest_with(made: Sequence[SettingPart], config: Mapping[str, Any] | None =
 
 
 def effects_of(made: Sequence[SettingPart], config: Mapping[str, Any] | None = None) -> EffectsPart:
-    found = sweep_effects(contest_with(made, config), Procedure(flips=300))
-    assert found is not None
+    found = present(sweep_effects(contest_with(made, config), Procedure(flips=300)))
     return found
 
 
@@ -155,15 +155,12 @@ def test_what_only_rounding_or_reports_keep_apart_is_not_matched() -> None:
     ]  # fmt: skip
     one = report_of([swept("a", {SIZE: 1}, [0.1]), swept("a", {SIZE: 2}, [0.2])], run_id="one")
     two = report_of([swept("a", {SIZE: 1}, [0.5]), swept("a", {SIZE: 2}, [0.8])], run_id="two")
-    both = sweep_effects(contest_over(one, two), Procedure(flips=100))
-    assert both is not None
+    both = present(sweep_effects(contest_over(one, two), Procedure(flips=100)))
     assert (both.effects[0].matched, both.effects[0].difference) == pytest.approx((2, 0.2))
-    lone = sweep_effects(contest_over(one, report_of([swept("a", {SIZE: 3}, [0.5])])), Procedure(flips=100))
-    assert lone is not None
+    lone = present(sweep_effects(contest_over(one, report_of([swept("a", {SIZE: 3}, [0.5])])), Procedure(flips=100)))
     assert [part.matched for part in lone.effects] == [1, 0]
     apart = [report_of([swept(entry, {SIZE: 1}, [0.1]), swept(entry, {SIZE: 2}, [0.2])]) for entry in "ab"]
-    other = sweep_effects(contest_over(*apart), Procedure(flips=100))
-    assert other is not None
+    other = present(sweep_effects(contest_over(*apart), Procedure(flips=100)))
     assert effect(other, "retriever", "b").matched == 0
 
 
@@ -209,8 +206,7 @@ def test_a_sweep_that_was_run_has_effects_of_what_reaches_each_retriever(tmp_pat
         "  dense: {kind: dense, top_k: 3}\n", "  near: {kind: dense, top_k: 3}\n  words: {kind: bm25, top_k: 3}\n"
     )
     report = run_experiment(load_config(small_experiment(tmp_path, config=config)))
-    found = sweep_effects(input_of([report]), Procedure())
-    assert found is not None
+    found = present(sweep_effects(input_of([report]), Procedure()))
     matched = {(one.levels.parameter, one.levels.reference, one.levels.level): one.matched for one in found.effects}
     assert matched == {(SIZE, 20, 40): 3, ("retrievers.words.k1", 0.9, 1.2): 2, ("retriever", "near", "words"): 4}
     assert effect(found, SIZE, 40).by_retriever.keys() == {"near", "words"}
@@ -222,7 +218,6 @@ def test_effects_take_each_cluster_as_a_whole() -> None:
     for times in (1, 3):
         made = [swept("a", {SIZE: size}, np.repeat(row, times)) for size, row in enumerate(values)]
         queries = [query_of(place, cluster=f"c{place // times}") for place in range(24 * times)]
-        found = sweep_effects(contest_over(report_of(made, queries)), Procedure(flips=300))
-        assert found is not None
+        found = present(sweep_effects(contest_over(report_of(made, queries)), Procedure(flips=300)))
         intervals.append([part.ci for part in found.effects])
     assert intervals[1] == [pytest.approx(ci) for ci in intervals[0]]

@@ -33,20 +33,17 @@ def part_of(folder: Path, judged: Mapping[str, int], old: str, new: str, metric:
     return compared(report, metric)[1][0]
 
 
-@pytest.mark.parametrize(
-    ("metric", "old", "new", "judged", "low", "high"),
-    [
-        ("rbp(p=0.5)@2", "x a", "a x", {"a": 1}, 0, 1 / 4),
-        # R is 1, and 2 once x is relevant.
-        ("recall@2", "x", "a", {"a": 1}, 0, 1),
-        # Below the cutoff of both: not graded.
-        ("recall@1", "n x", "a x", {"a": 1, "n": 0}, 1, 1),
-        # The highest grade of the labels.
-        ("dcg@1", "x", "a", {"a": 3, "b": 5}, 3 - 5, 3),
-        # Those that favour the other setting are judged, and not relevant.
-        ("bpref", "x a", "y a", {"a": 1}, -1, 1),
-    ],
-)
+@pytest.mark.parametrize(("metric", "old", "new", "judged", "low", "high"), [
+    ("rbp(p=0.5)@2", "x a", "a x", {"a": 1}, 0, 1 / 4),
+    # R is 1, and 2 once x is relevant.
+    ("recall@2", "x", "a", {"a": 1}, 0, 1),
+    # Below the cutoff of both: not graded.
+    ("recall@1", "n x", "a x", {"a": 1, "n": 0}, 1, 1),
+    # The highest grade of the labels.
+    ("dcg@1", "x", "a", {"a": 3, "b": 5}, 3 - 5, 3),
+    # Those that favour the other setting are judged, and not relevant.
+    ("bpref", "x a", "y a", {"a": 1}, -1, 1),
+])  # fmt: skip
 def test_the_hits_that_favour_one_of_the_two_are_relevant_and_no_others(
     tmp_path: Path, metric: str, old: str, new: str, judged: dict[str, int], low: float, high: float
 ) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bm25_shelf import Shelf, asked, ids, opened, scores, shelf
-from messages import message_of
+from expectations import message_of
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.cache.workspace import Workspace
 from ragtrial.components.retrievers.bm25 import Bm25Retriever

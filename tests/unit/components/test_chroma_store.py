@@ -18,13 +18,10 @@ from vector_oracles import like_embeddings, vectors_of
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("chosen", "expected"),
-    [
-        ({"ef_construction": 37, "max_neighbors": 11, "ef_search": 23}, {}),
-        ({}, {"ef_construction": 100, "max_neighbors": 16, "ef_search": 100}),
-    ],
-)
+@pytest.mark.parametrize(("chosen", "expected"), [
+    ({"ef_construction": 37, "max_neighbors": 11, "ef_search": 23}, {}),
+    ({}, {"ef_construction": 100, "max_neighbors": 16, "ef_search": 100}),
+])  # fmt: skip
 def test_the_graph_has_the_store_s_options(tmp_path: Path, chosen: dict[str, int], expected: dict[str, int]) -> None:
     ChromaStore(space="ip", hnsw=HnswOptions(**chosen)).build(vectors_of(np.eye(4)), tmp_path, nothing)
     assert configuration_of(tmp_path).items() >= {"space": "ip", **chosen, **expected}.items()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messages import message_of
+from expectations import message_of
 from ragtrial.components.chunkers.base import CHUNKERS, Ruler
 from ragtrial.components.chunkers.structured import CodeChunker, Language
 from ragtrial.errors import ModelNotFoundError

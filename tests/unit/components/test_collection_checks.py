@@ -230,14 +230,11 @@ def test_a_collection_that_does_not_fit_is_refused_with_the_likely_cause(
     assert not (database.parent / "nowhere").exists()
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "fault"),
-    [
-        (0, 100_000, "'x' is characters 0 to 100,000 of 'a.txt', which has 17."),
-        ("a", 9, "'x' has 'from' 'a', which is not a whole number."),
-        (2, 9, "'x' has the text 'Clean the', not 'ean the'."),
-    ],
-)
+@pytest.mark.parametrize(("start", "end", "fault"), [
+    (0, 100_000, "'x' is characters 0 to 100,000 of 'a.txt', which has 17."),
+    ("a", 9, "'x' has 'from' 'a', which is not a whole number."),
+    (2, 9, "'x' has the text 'Clean the', not 'ean the'."),
+])  # fmt: skip
 def test_characters_that_are_not_the_item_s_are_told(tmp_path: Path, start: object, end: object, fault: str) -> None:
     library = library_of(tmp_path, {"a.txt": "Clean the kitchen"})
     options = ChromaCollectionOptions(path="db", name="docs", document="source", start="from", end="to")
@@ -250,14 +247,11 @@ def test_characters_that_are_not_the_item_s_are_told(tmp_path: Path, start: obje
             ItemSpans(library, options).spans([item])
 
 
-@pytest.mark.parametrize(
-    ("status", "text", "fault"),
-    [
-        (200, b"<html>hello</html>", "the server at {url} is not a Chroma server of version 1. Start it with "),
-        (401, b"", "the server at {url} refuses (401 Unauthorized); set headers to its token."),
-        (None, b"", "no Chroma server answers at {url} ([Errno 111] Connection refused). Start it with `chroma run "),
-    ],
-)
+@pytest.mark.parametrize(("status", "text", "fault"), [
+    (200, b"<html>hello</html>", "the server at {url} is not a Chroma server of version 1. Start it with "),
+    (401, b"", "the server at {url} refuses (401 Unauthorized); set headers to its token."),
+    (None, b"", "no Chroma server answers at {url} ([Errno 111] Connection refused). Start it with `chroma run "),
+])  # fmt: skip
 def test_another_server_than_chromas_is_told(tmp_path: Path, status: int | None, text: bytes, fault: str) -> None:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

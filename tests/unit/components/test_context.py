@@ -70,33 +70,27 @@ def one(folder: Path, piece: str, options: Mapping[str, object], prefix: str | N
     return found
 
 
-@pytest.mark.parametrize(
-    ("piece", "options", "expected"),
-    [
-        ("Turn it on.", {}, "Manual Turn it on."),
-        ("Turn it on.", {"title": False}, "Turn it on."),
-        ("Turn it on.", {"headings": True}, "Manual Setup > Install Turn it on."),
-        ("Turn it on.", {"headings": True, "title": False}, "Manual > Setup > Install Turn it on."),
-        ("Turn it on.", {"headings": True, "document": "Guide"}, "Guide Manual > Setup > Install Turn it on."),
-        ("Intro one.", {"headings": True}, "Manual Intro one."),
-        ("### Install\n\nPut it in.", {"headings": True}, "Manual Setup ### Install\n\nPut it in."),
-        ("stall\n\nPut it in.", {"headings": True}, "Manual Setup > Install stall\n\nPut it in."),
-        ("Wait.\n\n## Use", {"headings": True}, "Manual Setup > Install Wait.\n\n## Use"),
-        ("# Manual\n\nIntro one.", {"headings": True}, "Manual # Manual\n\nIntro one."),
-        ("Turn it on.", {"sentences": 1}, "Manual Put it in. Turn it on. Wait."),
-        ("Turn it on.", {"sentences": 2}, "Manual ### Install\n\nPut it in. Turn it on. Wait.\n\n## Use"),
-        ("it on", {"sentences": 1}, "Manual Turn it on."),
-        ("Press go.", {"sentences": 9, "title": False}, MANUAL),
-        ("Put it in.", {"sentences": 1, "headings": True}, "Manual Setup ### Install\n\nPut it in. Turn it on."),
-        ("Turn it on.", {"prefix": ""}, "Manual Turn it on."),
-        ("Turn it on.", {"prefix": "On it.", "title": False}, "On it. Turn it on."),
-        (
-            "Turn it on.",
-            {"prefix": "On it.", "headings": True, "sentences": 1},
-            "Manual Setup > Install On it. Put it in. Turn it on. Wait.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("piece", "options", "expected"), [
+    ("Turn it on.", {}, "Manual Turn it on."),
+    ("Turn it on.", {"title": False}, "Turn it on."),
+    ("Turn it on.", {"headings": True}, "Manual Setup > Install Turn it on."),
+    ("Turn it on.", {"headings": True, "title": False}, "Manual > Setup > Install Turn it on."),
+    ("Turn it on.", {"headings": True, "document": "Guide"}, "Guide Manual > Setup > Install Turn it on."),
+    ("Intro one.", {"headings": True}, "Manual Intro one."),
+    ("### Install\n\nPut it in.", {"headings": True}, "Manual Setup ### Install\n\nPut it in."),
+    ("stall\n\nPut it in.", {"headings": True}, "Manual Setup > Install stall\n\nPut it in."),
+    ("Wait.\n\n## Use", {"headings": True}, "Manual Setup > Install Wait.\n\n## Use"),
+    ("# Manual\n\nIntro one.", {"headings": True}, "Manual # Manual\n\nIntro one."),
+    ("Turn it on.", {"sentences": 1}, "Manual Put it in. Turn it on. Wait."),
+    ("Turn it on.", {"sentences": 2}, "Manual ### Install\n\nPut it in. Turn it on. Wait.\n\n## Use"),
+    ("it on", {"sentences": 1}, "Manual Turn it on."),
+    ("Press go.", {"sentences": 9, "title": False}, MANUAL),
+    ("Put it in.", {"sentences": 1, "headings": True}, "Manual Setup ### Install\n\nPut it in. Turn it on."),
+    ("Turn it on.", {"prefix": ""}, "Manual Turn it on."),
+    ("Turn it on.", {"prefix": "On it.", "title": False}, "On it. Turn it on."),
+    ("Turn it on.", {"prefix": "On it.", "headings": True, "sentences": 1},
+     "Manual Setup > Install On it. Put it in. Turn it on. Wait."),
+])  # fmt: skip
 def test_options_compose_indexed_texts(tmp_path: Path, piece: str, options: dict[str, object], expected: str) -> None:
     others = {key: value for key, value in options.items() if key != "prefix"}
     prefix = options.get("prefix")

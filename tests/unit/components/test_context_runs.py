@@ -63,16 +63,13 @@ def replace_prefix(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "prefix": "another"} if number == 2 else row for number, row in enumerate(rows)]
 
 
-@pytest.mark.parametrize(
-    ("context", "made_again"),
-    [
-        ({}, set()),
-        ({"title": True, "headings": False, "sentences": 0, "prefixes": None}, set()),
-        ({"headings": True}, {"contexts", *FROM_TEXTS_ON}),
-        ({"sentences": 1}, {"contexts", *FROM_TEXTS_ON}),
-        ({"title": False}, {"chunks", *FROM_TEXTS_ON}),
-    ],
-)
+@pytest.mark.parametrize(("context", "made_again"), [
+    ({}, set()),
+    ({"title": True, "headings": False, "sentences": 0, "prefixes": None}, set()),
+    ({"headings": True}, {"contexts", *FROM_TEXTS_ON}),
+    ({"sentences": 1}, {"contexts", *FROM_TEXTS_ON}),
+    ({"title": False}, {"chunks", *FROM_TEXTS_ON}),
+])  # fmt: skip
 def test_a_context_makes_again_what_depends_on_it_and_the_default_nothing(
     experiment: Experiment, context: Mapping[str, object], made_again: set[str]
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments import DOCUMENTS, Experiment, write_experiment
-from messages import message_of
+from expectations import message_of
 from ragtrial.components.chunkers.base import Ruler, trimmed
 from ragtrial.components.chunkers.custom import CustomChunker
 from ragtrial.components.user_functions import FunctionReference
@@ -24,17 +24,14 @@ def chunks(tmp_path: Path, body: str, text: str = "One two. Three four.\n\nOne t
     return [text[span.start : span.end] for span in made(tmp_path, body).split(text, Ruler(range(len(text))))]
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("return [(0, 8), (9, 20)]", ["One two.", "Three four."]),
-        ("yield (0, 9); yield (9, 22); yield (20, 22)", ["One two.", "Three four."]),
-        ("return ['One two.', 'Three four.', 'One two. Five.']", ["One two.", "Three four.", "One two. Five."]),
-        ("return ['  One two.  ', ' ', '', 'Five.']", ["One two.", "Five."]),
-        ("import numpy as np; return np.array([[0, 8]])", ["One two."]),
-        ("return []", []),
-    ],
-)
+@pytest.mark.parametrize(("body", "expected"), [
+    ("return [(0, 8), (9, 20)]", ["One two.", "Three four."]),
+    ("yield (0, 9); yield (9, 22); yield (20, 22)", ["One two.", "Three four."]),
+    ("return ['One two.', 'Three four.', 'One two. Five.']", ["One two.", "Three four.", "One two. Five."]),
+    ("return ['  One two.  ', ' ', '', 'Five.']", ["One two.", "Five."]),
+    ("import numpy as np; return np.array([[0, 8]])", ["One two."]),
+    ("return []", []),
+])  # fmt: skip
 def test_pairs_and_verbatim_pieces_are_placed_in_the_text(tmp_path: Path, body: str, expected: list[str]) -> None:
     assert chunks(tmp_path, body) == expected
 
@@ -49,18 +46,15 @@ SHAPE = "it must return a list of (start, end) pairs inside the text, or of verb
 ORDER = "each must begin and end later than the one before."
 
 
-@pytest.mark.parametrize(
-    ("body", "fault"),
-    [
-        ("return None", f"cutter:cut returned NoneType; {SHAPE}"),
-        ("return [(0, 8), 'One two.']", f"piece 2 that cutter:cut returned is 'One two.'; {SHAPE}"),
-        ("return [(0, 8.5)]", f"piece 1 that cutter:cut returned is (0, 8.5); {SHAPE}"),
-        ("return [(9, 20), (0, 8)]", f"piece 2 that cutter:cut returned is (0, 8); {ORDER}"),
-        ("return ['One two.', 'one three']", f"piece 2 that cutter:cut returned is 'one three'; {SHAPE}"),
-        ("raise SystemExit(3)", "cutter:cut raised SystemExit: 3"),
-        ("yield (0, 8); raise KeyError('x')", "cutter:cut raised KeyError: 'x'"),
-    ],
-)
+@pytest.mark.parametrize(("body", "fault"), [
+    ("return None", f"cutter:cut returned NoneType; {SHAPE}"),
+    ("return [(0, 8), 'One two.']", f"piece 2 that cutter:cut returned is 'One two.'; {SHAPE}"),
+    ("return [(0, 8.5)]", f"piece 1 that cutter:cut returned is (0, 8.5); {SHAPE}"),
+    ("return [(9, 20), (0, 8)]", f"piece 2 that cutter:cut returned is (0, 8); {ORDER}"),
+    ("return ['One two.', 'one three']", f"piece 2 that cutter:cut returned is 'one three'; {SHAPE}"),
+    ("raise SystemExit(3)", "cutter:cut raised SystemExit: 3"),
+    ("yield (0, 8); raise KeyError('x')", "cutter:cut raised KeyError: 'x'"),
+])  # fmt: skip
 def test_what_are_no_chunks_is_refused_with_the_piece(tmp_path: Path, body: str, fault: str) -> None:
     assert message_of(ChunkerError, chunks, tmp_path, body) == fault
 

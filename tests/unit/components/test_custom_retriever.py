@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from asked import TEXTS, Workplace, scores, show, workplace
-from messages import message_of
+from expectations import message_of
 from ragtrial.errors import ModelNotFoundError, RetrieverError, RunError
 from ragtrial.records import Question
 
@@ -163,18 +163,15 @@ def test_a_limit_of_the_retriever_s_own_is_told(place: Workplace) -> None:
     assert place.search(*"vwxyz").facts["limit"] is None
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "def search(questions, k=3):\n    return [['b'] for _ in questions]\n",
-        "def search(*, best='b'):\n    return lambda queries, top_k: [[best] for _ in queries]\n",
-        "def search(best='b', size=3):\n    return lambda queries, top_k: [[best] for _ in queries]\n",
-        "class search:\n    def __call__(self, queries, top_k):\n        return [['b'] for _ in queries]\n",
-        "class Made:\n    def __call__(self, q, k):\n        return [['b'] for _ in q]\nsearch = Made()\n",
-        "from functools import partial\ndef f(best, queries, top_k):\n    return [[best] for _ in queries]\n"
-        "search = partial(f, 'b')\n",
-    ],
-)
+@pytest.mark.parametrize("code", [
+    "def search(questions, k=3):\n    return [['b'] for _ in questions]\n",
+    "def search(*, best='b'):\n    return lambda queries, top_k: [[best] for _ in queries]\n",
+    "def search(best='b', size=3):\n    return lambda queries, top_k: [[best] for _ in queries]\n",
+    "class search:\n    def __call__(self, queries, top_k):\n        return [['b'] for _ in queries]\n",
+    "class Made:\n    def __call__(self, q, k):\n        return [['b'] for _ in q]\nsearch = Made()\n",
+    "from functools import partial\ndef f(best, queries, top_k):\n    return [[best] for _ in queries]\n"
+    "search = partial(f, 'b')\n",
+])  # fmt: skip
 def test_a_search_function_or_what_makes_one_may_be_named(place: Workplace, code: str) -> None:
     place.write(code)
     place.retriever().check(place.materials(), [Question("x")])

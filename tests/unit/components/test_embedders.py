@@ -15,7 +15,7 @@ import pytest
 from corpora import write_files
 from endpoint_double import EndpointDouble
 from experiments import python, write_experiment
-from messages import message_of
+from expectations import message_of
 from ragtrial.cache.fingerprints import file_digest, fingerprint
 from ragtrial.components.embedders import EMBEDDERS, Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
@@ -280,17 +280,14 @@ def test_a_model_that_is_not_there_or_cannot_be_loaded_or_run_is_an_error(tmp_pa
         encode(["soup " * 400])
 
 
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        ("None", "returned the shape () for 2 texts; it must be (2, dimension): one vector per text, in their order."),
-        ("[[1.0, 2.0]]", "returned the shape (1, 2) for 2 texts; it must be "),
-        ("[1.0, 2.0]", "returned the shape (2,) for 2 texts; it must be "),
-        ("[[], []]", "returned the shape (2, 0) for 2 texts; it must be "),
-        ("[[1.0], [float('inf')]]", "returned NaN or infinity for 1 of 2 texts; the first begins 'soup'."),
-        ("1 / 0", "raised ZeroDivisionError for 2 texts: division by zero"),
-    ],
-)
+@pytest.mark.parametrize(("returned", "message"), [
+    ("None", "returned the shape () for 2 texts; it must be (2, dimension): one vector per text, in their order."),
+    ("[[1.0, 2.0]]", "returned the shape (1, 2) for 2 texts; it must be "),
+    ("[1.0, 2.0]", "returned the shape (2,) for 2 texts; it must be "),
+    ("[[], []]", "returned the shape (2, 0) for 2 texts; it must be "),
+    ("[[1.0], [float('inf')]]", "returned NaN or infinity for 1 of 2 texts; the first begins 'soup'."),
+    ("1 / 0", "raised ZeroDivisionError for 2 texts: division by zero"),
+])  # fmt: skip
 def test_what_a_custom_function_returns_is_checked(tmp_path: Path, returned: str, message: str) -> None:
     (tmp_path / "plain.py").write_text(f"def embed(texts):\n    return {returned}\n")
     embedder = CustomEmbedder(function=FunctionReference("plain:embed", tmp_path))

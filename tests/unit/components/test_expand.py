@@ -12,6 +12,7 @@ import pytest
 import endpoint_double
 from corpora import library_of
 from endpoint_double import EndpointDouble, Fault
+from expectations import present
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
 from ragtrial.components.endpoints.chat import PROMPTS
@@ -186,8 +187,7 @@ def refiner(**options: Any) -> ExpandRefiner:
 
 def wordings(reply: str, **options: Any) -> list[str]:
     expand = refiner(**options)
-    assert expand.writer is not None
-    question = Question("q", written=(Written(expand.writer.key, reply),))
+    question = Question("q", written=(Written(present(expand.writer).key, reply),))
     return [wording.text for wording in expand.wordings(question)]
 
 
@@ -198,8 +198,7 @@ def test_wordings_are_the_lines_of_a_reply_a_whole_answer_or_none_of_another_pro
     assert wordings("Bake it.\nAn hour.", prompt="answer") == ["q", "Bake it.\nAn hour."]
     assert wordings("Bake it.\nAn hour.", prompt="answer", lines=True) == ["q", "Bake it.", "An hour."]
     assert wordings("Bake it.\nAn hour.", prompt="Say {query}", lines=False) == ["q", "Bake it.\nAn hour."]
-    other = refiner(prompt="answer").writer
-    assert other is not None
+    other = present(refiner(prompt="answer").writer)
     expand = refiner()
     assert [one.text for one in expand.wordings(Question("q", written=(Written(other.key, REPLY),)))] == ["q"]
 
@@ -217,8 +216,7 @@ def test_a_run_asks_once_a_question_and_fuses_and_shows_wordings(double: Endpoin
     assert report.setting("dense").latency is not None
     spent = [(one["prompt_tokens"], one["completion_tokens"]) for one in (usage(text) for text in asked)]
     expected = sum(read * 1.0 + written * 4.0 for read, written in spent) / 1e6
-    assert wide.costs is not None
-    assert wide.costs.query_cost == pytest.approx(1000 * expected / ASKED)
+    assert present(wide.costs).query_cost == pytest.approx(1000 * expected / ASKED)
     (ranking,) = load_query(report, [wide], "rye")
     assert ranking.wordings == ("rye bread baking time", "how long bake rye", "oven bread minutes")
     assert "  asked: how long bake rye\n" in query_text(report, "rye", [ranking], 80)
@@ -297,10 +295,7 @@ def test_the_whole_chain_is_asked_once_and_its_costs_add_up(tmp_path: Path) -> N
     words = sum(len(text.split()) for text in chunks)
     assert dense.embedding_cost == pytest.approx(words * 2.0 / 1e6, rel=0.02)
     assert best.embedding_cost == dense.embedding_cost
-    assert dense.query_cost is not None
-    assert wide.query_cost is not None
-    assert best.query_cost is not None
-    assert 0 < dense.query_cost < wide.query_cost < best.query_cost
+    assert 0 < present(dense.query_cost) < present(wide.query_cost) < present(best.query_cost)
     kinds = {one.kind for one in before.stages if one.amount.cost}
     assert kinds == {"embeddings", "wordings", "rankings", "latency"}
 

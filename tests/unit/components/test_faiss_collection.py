@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from experiments import write_experiment
-from messages import message_of
+from expectations import message_of
 from ragtrial.engines import Conditions, open_collection
 from ragtrial.engines.faiss import FaissCollectionOptions
 from ragtrial.errors import ConfigError, InputError

@@ -67,14 +67,11 @@ TRAINED_FOR_IP = "If the model was trained for the inner product, set store.spac
 NORMALIZE = "Set embedder.normalize: true, unless the model was trained for the inner product"
 
 
-@pytest.mark.parametrize(
-    ("space", "told"),
-    [
-        ("ip", f"{LENGTHS} ip: long vectors are preferred. {NORMALIZE}."),
-        ("cosine", f"{LENGTHS} cosine: their lengths are ignored. {TRAINED_FOR_IP}"),
-        ("l2", None),
-    ],
-)
+@pytest.mark.parametrize(("space", "told"), [
+    ("ip", f"{LENGTHS} ip: long vectors are preferred. {NORMALIZE}."),
+    ("cosine", f"{LENGTHS} cosine: their lengths are ignored. {TRAINED_FOR_IP}"),
+    ("l2", None),
+])  # fmt: skip
 def test_vectors_of_many_lengths_are_remarked_on_where_it_matters(space: Space, told: str | None) -> None:
     assert warnings(LONG, normalize=False, space=space) == ({"unnormalised": told} if told else {})
 

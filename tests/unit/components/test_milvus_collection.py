@@ -100,16 +100,13 @@ def test_wider_searches_find_more_and_filters_of_both_forms_are_joined(url: str)
     collection.close()
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"id": "id"}, "are in 'pk', its primary key; set collection.id: pk"),
-        ({"vector": "vector"}, "has no vector in 'vector'. Set collection.vector; it has: embedding"),
-        ({"name": "bare"}, "the collection 'bare' at .* (has no index on 'embedding'; .* Create one|is not loaded)"),
-        ({"name": "doc"}, "there is no collection 'doc' at .* Did you mean 'docs'"),
-        ({"name": "idle"}, "the collection 'idle' at .* is not loaded"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"id": "id"}, "are in 'pk', its primary key; set collection.id: pk"),
+    ({"vector": "vector"}, "has no vector in 'vector'. Set collection.vector; it has: embedding"),
+    ({"name": "bare"}, "the collection 'bare' at .* (has no index on 'embedding'; .* Create one|is not loaded)"),
+    ({"name": "doc"}, "there is no collection 'doc' at .* Did you mean 'docs'"),
+    ({"name": "idle"}, "the collection 'idle' at .* is not loaded"),
+])  # fmt: skip
 def test_what_does_not_fit_is_refused_with_what_does(url: str, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as caught:
         options(url, **changes).open()

@@ -30,14 +30,11 @@ def test_a_collection_that_is_scanned_is_named(tmp_path: Path, thresholds: dict[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("quantization", "least", "most"),
-    [
-        ({"scalar": {"type": "int8"}}, 0.9, 1.0),
-        ({"product": {"compression": "x16"}}, 0.0, 0.9),
-        ({"binary": {}}, 0.0, 0.5),
-    ],
-)
+@pytest.mark.parametrize(("quantization", "least", "most"), [
+    ({"scalar": {"type": "int8"}}, 0.9, 1.0),
+    ({"product": {"compression": "x16"}}, 0.0, 0.9),
+    ({"binary": {}}, 0.0, 0.5),
+])  # fmt: skip
 def test_quantisation_loses_hits(quantization: dict[str, object], least: float, most: float, tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     vectors = vectors_of(random.standard_normal((1_500, 64)))

@@ -138,13 +138,10 @@ def test_products_are_whole_and_wider_first_searches_count_if_ranked_again(tmp_p
     assert ExactStore(quantize="int8").is_repeatable
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rescore": 2}, "rescore ranks quantized vectors again; add quantize: int8 or binary, or remove rescore."),
-        ({"quantize": "binary", "space": "l2"}, "quantize: binary compares by products; set space: cosine or ip"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"rescore": 2}, "rescore ranks quantized vectors again; add quantize: int8 or binary, or remove rescore."),
+    ({"quantize": "binary", "space": "l2"}, "quantize: binary compares by products; set space: cosine or ip"),
+])  # fmt: skip
 def test_options_that_would_do_nothing_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         ExactStore(**options)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from messages import message_of
+from expectations import message_of
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.cache.vectors import VectorCache
 from ragtrial.components.refiners.rerankers import TextPairs

@@ -36,19 +36,16 @@ def search(place: Workplace, retriever: RunFileRetriever, depth: int = 10) -> Ca
     return retriever.open(place.materials()).search(QUESTIONS, depth)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("run.trec", TREC),
-        (
-            "run.jsonl",
-            "".join(
-                json.dumps({"query": query, "doc_id": document, "score": score}) + "\n"
-                for query, document, score in [("q2", "d/e.md", 1), ("q1", "c", 2), ("q1", "a", 7), ("q1", "b", 3.5)]
-            ),
+@pytest.mark.parametrize(("name", "content"), [
+    ("run.trec", TREC),
+    (
+        "run.jsonl",
+        "".join(
+            json.dumps({"query": query, "doc_id": document, "score": score}) + "\n"
+            for query, document, score in [("q2", "d/e.md", 1), ("q1", "c", 2), ("q1", "a", 7), ("q1", "b", 3.5)]
         ),
-    ],
-)
+    ),
+])  # fmt: skip
 def test_a_run_is_ranked_by_score(place: Workplace, name: str, content: str) -> None:
     found = search(place, made(place, content, name))
     assert show(found) == [["a", "b", "c"], ["d/e.md"]]
@@ -100,23 +97,16 @@ def test_a_query_or_a_file_that_is_not_there_finds_nothing(place: Workplace) -> 
         retriever.hashed_content(file_digest)
 
 
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        (
-            "q1 Q0 a 1 9 r\nq1 Q0 d/f.md 2 8 r\nq2 Q0 d/f.md 1 9 r\nq2 Q0 zzz 2 1 r\nq9 Q0 nowhere 1 1 r\n",
-            "{file}: 3 of 4 hits name documents that are not in the corpus (4 documents): 'd/f.md', 'zzz'. Did you "
-            "mean 'd/e.md'?",
-        ),
-        (
-            "7 Q0 a 1 9 r\n8 Q0 a 1 9 r\n",
-            "{file}: has none of the 2 labelled queries, neither by id nor by text. It has: '7', '8'; the labels have: "
-            "'q1', 'q2'.",
-        ),
-        ("q1 Q0 a 1 inf r\n", "{file}: has the score inf; scores must be finite numbers."),
-        ("q1 Q0 a 1 -1e300 r\n", "{file}: has the score -1e+300; scores must be finite numbers."),
-    ],
-)
+@pytest.mark.parametrize(("content", "fault"), [
+    ("q1 Q0 a 1 9 r\nq1 Q0 d/f.md 2 8 r\nq2 Q0 d/f.md 1 9 r\nq2 Q0 zzz 2 1 r\nq9 Q0 nowhere 1 1 r\n",
+     "{file}: 3 of 4 hits name documents that are not in the corpus (4 documents): 'd/f.md', 'zzz'. Did you "
+     "mean 'd/e.md'?"),
+    ("7 Q0 a 1 9 r\n8 Q0 a 1 9 r\n",
+     "{file}: has none of the 2 labelled queries, neither by id nor by text. It has: '7', '8'; the labels have: "
+     "'q1', 'q2'."),
+    ("q1 Q0 a 1 inf r\n", "{file}: has the score inf; scores must be finite numbers."),
+    ("q1 Q0 a 1 -1e300 r\n", "{file}: has the score -1e+300; scores must be finite numbers."),
+])  # fmt: skip
 def test_what_does_not_fit_is_refused_before_anything_is_run(place: Workplace, content: str, fault: str) -> None:
     retriever = made(place, content)
     with pytest.raises(RunFileError) as error:

@@ -28,53 +28,47 @@ def test_sentences_are_ascending_trimmed_disjoint_and_leave_out_white_space_alon
     assert "".join("".join(found(text)).split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        # What stands between two bars is one sentence; the bars are put instead of the space between two.
-        "Hold the button.| Is it green?| Good!| Done",
-        'He said "Stop."| Then (so it seems.)| He left.| “Why?” she asked.| ‘Well.’| No.',
-        "Ask Dr. Smith vs. J. R. Doe, Prof. Ames or Mrs. Hill.| They know.",
-        "It took 5 ms. |Then 3.14 s.| See https://a.example/b.c?d=e! |Version 2.1.0 is out.",
-        "Use e.g. this, i.e. that (cf. Fig. 3 and No. 7).| The answer is no.| Next.",
-        "Es gibt Lampen, z. B. rote, u. a. im Hof.| Das ist Plan b. |Er geht.",
-        "ღილაკი მწვანეა. |დააჭირეთ მას. |ასეა?| კი.",
-        "The U.S. Army left the U.S. |The rest stayed.| At 5 p.m. |We saw Jan. 5 pass.",
-        "Wait... what?| Wait...| What?| Wait… |No.",
-        "It was shown.[12]| It was not.[3][4]| Smith et al. 2020 say so.",
-        "**Bold.**| _Slanted?_| `code`.| Then ¿qué?| ¡Sí!| Ça va.| «Oui.»| Non.",
-        "Plan B. |The plan failed.| 1. is a number.| In 2020. |It ended.",
-        "12. Dr. Who came.| Twice.",
-        "これはペンです。|「はい。」と言った。|３．１４です。|本当？|はい！",
-        "他说：“好。”|她走了。|真的吗？|是。",
-        "यह है। |वह है।",
-        "هل هذا صحيح؟ |نعم.",
-        "one line\nand the next of it. |Then more",
-    ],
-)
+@pytest.mark.parametrize("written", [
+    # What stands between two bars is one sentence; the bars are put instead of the space between two.
+    "Hold the button.| Is it green?| Good!| Done",
+    'He said "Stop."| Then (so it seems.)| He left.| “Why?” she asked.| ‘Well.’| No.',
+    "Ask Dr. Smith vs. J. R. Doe, Prof. Ames or Mrs. Hill.| They know.",
+    "It took 5 ms. |Then 3.14 s.| See https://a.example/b.c?d=e! |Version 2.1.0 is out.",
+    "Use e.g. this, i.e. that (cf. Fig. 3 and No. 7).| The answer is no.| Next.",
+    "Es gibt Lampen, z. B. rote, u. a. im Hof.| Das ist Plan b. |Er geht.",
+    "ღილაკი მწვანეა. |დააჭირეთ მას. |ასეა?| კი.",
+    "The U.S. Army left the U.S. |The rest stayed.| At 5 p.m. |We saw Jan. 5 pass.",
+    "Wait... what?| Wait...| What?| Wait… |No.",
+    "It was shown.[12]| It was not.[3][4]| Smith et al. 2020 say so.",
+    "**Bold.**| _Slanted?_| `code`.| Then ¿qué?| ¡Sí!| Ça va.| «Oui.»| Non.",
+    "Plan B. |The plan failed.| 1. is a number.| In 2020. |It ended.",
+    "12. Dr. Who came.| Twice.",
+    "これはペンです。|「はい。」と言った。|３．１４です。|本当？|はい！",
+    "他说：“好。”|她走了。|真的吗？|是。",
+    "यह है। |वह है।",
+    "هل هذا صحيح؟ |نعم.",
+    "one line\nand the next of it. |Then more",
+])  # fmt: skip
 def test_a_sentence_ends_where_a_reader_ends_it(written: str) -> None:
     assert found(written.replace("|", "")) == [part.strip() for part in written.split("|")]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("no stop\n\nbut a blank line\n \nor two", ["no stop", "but a blank line", "or two"]),
-        ("Take:\n- one\n- two\n  of them\n* three", ["Take:", "- one", "- two\n  of them", "* three"]),
-        ("1. Open it\n2) Look\n(3) Close\na) now", ["1. Open it", "2) Look", "(3) Close", "a) now"]),
-        ("before\n# Heading\nText of it", ["before", "# Heading", "Text of it"]),
-        ("Heading\n=====\nText\n---\nMore", ["Heading\n=====", "Text\n---", "More"]),
-        ("Sizes:\n| a | b |\n|---|---|\n| 1 | 2 |", ["Sizes:", "| a | b |", "|---|---|", "| 1 | 2 |"]),
-        ("Run\n```\nls\n```\nthen", ["Run", "```", "ls", "```", "then"]),
-        ("a - b\n-5 degrees", ["a - b\n-5 degrees"]),
-        ("*Note* that\n*this* holds", ["*Note* that\n*this* holds"]),
-        ("", []),
-        (" \n\u3000", []),
-        ("...", ["..."]),
-        (". a", [". a"]),
-        ("\n\nDr.\n\nWho", ["Dr.", "Who"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("no stop\n\nbut a blank line\n \nor two", ["no stop", "but a blank line", "or two"]),
+    ("Take:\n- one\n- two\n  of them\n* three", ["Take:", "- one", "- two\n  of them", "* three"]),
+    ("1. Open it\n2) Look\n(3) Close\na) now", ["1. Open it", "2) Look", "(3) Close", "a) now"]),
+    ("before\n# Heading\nText of it", ["before", "# Heading", "Text of it"]),
+    ("Heading\n=====\nText\n---\nMore", ["Heading\n=====", "Text\n---", "More"]),
+    ("Sizes:\n| a | b |\n|---|---|\n| 1 | 2 |", ["Sizes:", "| a | b |", "|---|---|", "| 1 | 2 |"]),
+    ("Run\n```\nls\n```\nthen", ["Run", "```", "ls", "```", "then"]),
+    ("a - b\n-5 degrees", ["a - b\n-5 degrees"]),
+    ("*Note* that\n*this* holds", ["*Note* that\n*this* holds"]),
+    ("", []),
+    (" \n\u3000", []),
+    ("...", ["..."]),
+    (". a", [". a"]),
+    ("\n\nDr.\n\nWho", ["Dr.", "Who"]),
+])  # fmt: skip
 def test_blank_lines_items_headings_and_tables_end_a_sentence(text: str, expected: list[str]) -> None:
     assert found(text) == expected
 

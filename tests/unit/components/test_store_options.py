@@ -35,14 +35,11 @@ def share(made: Store, folder: Path) -> float:
     return recall(found_by(made, MANY, QUERIES, 10, folder).codes, true)
 
 
-@pytest.mark.parametrize(
-    ("factory", "few", "many"),
-    [
-        ("IVF32,Flat", {"probes": 1}, {"probes": 32}),
-        ("HNSW4", {"ef_search": 1}, {"ef_search": 500}),
-        ("SQ4,RFlat", {"rescore": 1}, {"rescore": 20}),
-    ],
-)
+@pytest.mark.parametrize(("factory", "few", "many"), [
+    ("IVF32,Flat", {"probes": 1}, {"probes": 32}),
+    ("HNSW4", {"ef_search": 1}, {"ef_search": 500}),
+    ("SQ4,RFlat", {"rescore": 1}, {"rescore": 20}),
+])  # fmt: skip
 def test_faiss_searches_share_an_index(factory: str, few: dict[str, int], many: dict[str, int], tmp_path: Path) -> None:
     narrow, wide = store("faiss", factory=factory, **few), store("faiss", factory=factory, **many)
     assert set(few) <= narrow.search_options
@@ -71,15 +68,12 @@ def test_faiss_is_trained_with_vectors_that_fit_in_memory(monkeypatch: pytest.Mo
     np.testing.assert_array_equal(index.search(QUERIES, 10).codes, exactly(vectors, QUERIES, 10, "cosine").codes)
 
 
-@pytest.mark.parametrize(
-    ("factory", "options", "name"),
-    [
-        ("Flat", {"probes": 2}, "nprobe"),
-        ("IVF32,Flat", {"ef_search": 2}, "efSearch"),
-        ("HNSW8", {"rescore": 2}, "k_factor_rf"),
-        ("SQ8", {"ef_construction": 9}, "efConstruction"),
-    ],
-)
+@pytest.mark.parametrize(("factory", "options", "name"), [
+    ("Flat", {"probes": 2}, "nprobe"),
+    ("IVF32,Flat", {"ef_search": 2}, "efSearch"),
+    ("HNSW8", {"rescore": 2}, "k_factor_rf"),
+    ("SQ8", {"ef_construction": 9}, "efConstruction"),
+])  # fmt: skip
 def test_an_option_that_the_factory_would_ignore_is_refused(factory: str, options: dict[str, int], name: str) -> None:
     with pytest.raises(InputError, match=f"store.factory '{factory}' has no option {name}, which is set to "):
         store("faiss", factory=factory, **options).check()

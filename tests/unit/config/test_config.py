@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import python, write_experiment
-from messages import message_of
+from expectations import message_of
 from ragtrial import RetrievalEvaluator, load_config
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.config import ExperimentConfig

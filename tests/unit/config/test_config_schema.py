@@ -131,22 +131,19 @@ def test_every_kind_has_a_section_and_every_name_is_found() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "default"),
-    [
-        ("chunker.size", "whole number, at least 1", "200"),
-        ("chunker.separators", "list of: text", '["\\n\\n", "\\n", ". ", " ", ""]'),
-        ("retrievers.dense.chunker.overlap", "whole number, at least 0", "40"),
-        ("retrievers.words.b", "number, at least 0, at most 1", "0.75"),
-        ("bm25.stop_words", "text or list of: text", "english"),
-        ("evaluators.span_coverage", "number, above 0, at most 1", "0.5"),
-        ("store.space", "`cosine` or `ip` or `l2`", "cosine"),
-        ("store.hnsw.max_neighbors", "whole number, at least 2", "16"),
-        ("experiment", "text", "required"),
-        ("latency", "true or false", ""),
-        ("chunker", "mapping", "{kind: recursive}"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "default"), [
+    ("chunker.size", "whole number, at least 1", "200"),
+    ("chunker.separators", "list of: text", '["\\n\\n", "\\n", ". ", " ", ""]'),
+    ("retrievers.dense.chunker.overlap", "whole number, at least 0", "40"),
+    ("retrievers.words.b", "number, at least 0, at most 1", "0.75"),
+    ("bm25.stop_words", "text or list of: text", "english"),
+    ("evaluators.span_coverage", "number, above 0, at most 1", "0.5"),
+    ("store.space", "`cosine` or `ip` or `l2`", "cosine"),
+    ("store.hnsw.max_neighbors", "whole number, at least 2", "16"),
+    ("experiment", "text", "required"),
+    ("latency", "true or false", ""),
+    ("chunker", "mapping", "{kind: recursive}"),
+])  # fmt: skip
 def test_a_key_has_the_value_and_the_default_of_the_model(name: str, value: str, default: str) -> None:
     last = name.rpartition(".")[2]
     sections = config_sections() if name == last else look_up(name)

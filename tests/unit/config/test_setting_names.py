@@ -44,24 +44,21 @@ def test_names_are_cut_with_a_hash_and_told_apart_by_what_it_takes() -> None:
     assert naming.name("bm25", {"retrievers.bm25.chunker.size": 4}) == "bm25-retrievers.bm25.chunker.size4"
 
 
-@pytest.mark.parametrize(
-    ("key", "given", "shown"),
-    [
-        (SIZE, [128, 256], ["size128", "size256"]),
-        ("retrievers.dense.k1", [0.9, 1.2, -1], ["k1_0.9", "k1_1.2", "k1-1"]),
-        ("retrievers.dense.x", [1e-05, 1e22], ["x1e-05", "x1e22"]),
-        ("context.title", [True, False], ["title-true", "title-false"]),
-        ("context.prefixes", [None, "a/b.jsonl"], ["prefixes-none", "prefixes-b.jsonl"]),
-        ("retrievers.dense.weights", [[1, 1], [2, 1], []], ["weights-1-1", "weights-2-1", "weights-empty"]),
-        ("retrievers.dense.where", [{"n": {"$gt": 0}}, {"a": "b"}], ["where-n-gt0", "where-a-b"]),
-        ("store.space", ["ip", "cosine"], ["space-ip", "space-cosine"]),
-        ("embedder.query_prefix", ["query: ", "", "?"], ["query_prefix-query", None, None]),
-        (MODEL, ["sentence-transformers/all-MiniLM-L6-v2", "./models/bge/"], ["all-MiniLM-L6-v2", "bge"]),
-        (MODEL, ["a/base", "b/base"], ["a-base", "b-base"]),
-        ("chunker.kind", ["fixed", "recursive"], ["fixed", "recursive"]),
-        ("embedder.function", ["pkg.mod:embed", "pkg.mod:other"], ["pkg.mod-embed", "pkg.mod-other"]),
-    ],
-)
+@pytest.mark.parametrize(("key", "given", "shown"), [
+    (SIZE, [128, 256], ["size128", "size256"]),
+    ("retrievers.dense.k1", [0.9, 1.2, -1], ["k1_0.9", "k1_1.2", "k1-1"]),
+    ("retrievers.dense.x", [1e-05, 1e22], ["x1e-05", "x1e22"]),
+    ("context.title", [True, False], ["title-true", "title-false"]),
+    ("context.prefixes", [None, "a/b.jsonl"], ["prefixes-none", "prefixes-b.jsonl"]),
+    ("retrievers.dense.weights", [[1, 1], [2, 1], []], ["weights-1-1", "weights-2-1", "weights-empty"]),
+    ("retrievers.dense.where", [{"n": {"$gt": 0}}, {"a": "b"}], ["where-n-gt0", "where-a-b"]),
+    ("store.space", ["ip", "cosine"], ["space-ip", "space-cosine"]),
+    ("embedder.query_prefix", ["query: ", "", "?"], ["query_prefix-query", None, None]),
+    (MODEL, ["sentence-transformers/all-MiniLM-L6-v2", "./models/bge/"], ["all-MiniLM-L6-v2", "bge"]),
+    (MODEL, ["a/base", "b/base"], ["a-base", "b-base"]),
+    ("chunker.kind", ["fixed", "recursive"], ["fixed", "recursive"]),
+    ("embedder.function", ["pkg.mod:embed", "pkg.mod:other"], ["pkg.mod-embed", "pkg.mod-other"]),
+])  # fmt: skip
 def test_values_are_shown_short_and_fit_for_files(key: str, given: list[Any], shown: list[str | None]) -> None:
     found = names({key: given})
     for name, expected in zip(found, shown, strict=True):

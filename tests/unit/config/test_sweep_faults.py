@@ -74,16 +74,13 @@ exclude: [{chunker.overlap: 10}, {chunker.size: 200, chunker.overlap: 30}, {seed
     ]
 
 
-@pytest.mark.parametrize(
-    ("key", "message"),
-    [
-        ("chunkr.size", f"chunkr.size is not an option of a setting. Did you mean 'chunker'? {SECTIONS}"),
-        ("seed", f"seed is not an option of a setting. {SECTIONS}"),
-        ("dataset.corpus", f"dataset.corpus is not an option of a setting. {SECTIONS}"),
-        ("retrievers", "there is no retriever ''. Known: dense, whole."),
-        ("retrievers.dnse.top_k", "there is no retriever 'dnse'. Did you mean 'dense'? Known: dense, whole."),
-    ],
-)
+@pytest.mark.parametrize(("key", "message"), [
+    ("chunkr.size", f"chunkr.size is not an option of a setting. Did you mean 'chunker'? {SECTIONS}"),
+    ("seed", f"seed is not an option of a setting. {SECTIONS}"),
+    ("dataset.corpus", f"dataset.corpus is not an option of a setting. {SECTIONS}"),
+    ("retrievers", "there is no retriever ''. Known: dense, whole."),
+    ("retrievers.dnse.top_k", "there is no retriever 'dnse'. Did you mean 'dense'? Known: dense, whole."),
+])  # fmt: skip
 def test_a_key_of_no_setting_is_refused(key: str, message: str) -> None:
     assert faults_of(f"matrix: {{{key}: [1]}}") == [f"1:12: sweep.matrix.{key}: {message}"]
     assert faults_of(f"include: [{{{key}: 1}}]") == [f"1:14: sweep.include[0].{key}: {message}"]

@@ -7,7 +7,7 @@ import pytest
 
 from corpora import write_files, write_rows
 from forms import qrels_rows
-from messages import message_of
+from expectations import message_of
 from ragtrial.dataset.datasets import DatasetOptions, beir_labels, corpus_of
 from ragtrial.errors import CorpusError, LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query
@@ -176,17 +176,14 @@ def test_a_header_names_the_columns_in_any_order(folder: Path, content: str) -> 
     assert qrels_rows(read_qrels(folder / "qrels" / "test.tsv")) == {"q1": {"d1": 2}}
 
 
-@pytest.mark.parametrize(
-    ("header", "message"),
-    [
-        ("query-id\tcorpus-id\tquality", "has no column for the grade"),
-        ("query-id\tname\tscore", "has no column for the document"),
-        ("frage\tcorpus-id\tscore", "has no column for the query"),
-        ("query-id\tqid\tscore", "the query may be any of the columns 'query-id', 'qid'"),
-        ("вопрос\tдокумент\tоценка", "the grade 'оценка' must be a whole number. If this line is a header"),
-        ("query-id\tcorpus-id\tscore\tnote", "must be 4 fields, as the header has; found 3 fields"),
-    ],
-)
+@pytest.mark.parametrize(("header", "message"), [
+    ("query-id\tcorpus-id\tquality", "has no column for the grade"),
+    ("query-id\tname\tscore", "has no column for the document"),
+    ("frage\tcorpus-id\tscore", "has no column for the query"),
+    ("query-id\tqid\tscore", "the query may be any of the columns 'query-id', 'qid'"),
+    ("вопрос\tдокумент\tоценка", "the grade 'оценка' must be a whole number. If this line is a header"),
+    ("query-id\tcorpus-id\tscore\tnote", "must be 4 fields, as the header has; found 3 fields"),
+])  # fmt: skip
 def test_a_header_without_the_columns_is_an_error_of_the_header(folder: Path, header: str, message: str) -> None:
     with_qrels(folder, f"{header}\nq1\td1\t1\n")
     assert message in faults_of(folder)[0]
@@ -205,17 +202,14 @@ def test_an_empty_id_is_an_error(folder: Path, row: str) -> None:
     assert "is empty; an id is a text or a whole number." in fault
 
 
-@pytest.mark.parametrize(
-    ("rows", "repeated"),
-    [
-        ("q1\td1\t1\nq1\td2\t0\n", 0),
-        ("q1\td1\t1\nq1\td1\t1\n", 1),
-        ("q1\td1\t1\nq1\td1\t1.0\nq1\td2\t1\nq1\td1\t1\n", 2),
-        ("query-id\tcorpus-id\tscore\nq1\tдок\t1\nq2\tдок\t1\nq1\tдок\t1\n", 1),
-        ("q1\td1\t1\nq1\td1\t2\n", None),
-        ("q1\td1\t1\nq1\td1\t1\nq1\td1\t2\n", None),
-    ],
-)
+@pytest.mark.parametrize(("rows", "repeated"), [
+    ("q1\td1\t1\nq1\td2\t0\n", 0),
+    ("q1\td1\t1\nq1\td1\t1\n", 1),
+    ("q1\td1\t1\nq1\td1\t1.0\nq1\td2\t1\nq1\td1\t1\n", 2),
+    ("query-id\tcorpus-id\tscore\nq1\tдок\t1\nq2\tдок\t1\nq1\tдок\t1\n", 1),
+    ("q1\td1\t1\nq1\td1\t2\n", None),
+    ("q1\td1\t1\nq1\td1\t1\nq1\td1\t2\n", None),
+])  # fmt: skip
 def test_equal_rows_are_one_and_two_grades_always_an_error(folder: Path, rows: str, repeated: int | None) -> None:
     path = with_qrels(folder, rows) / "qrels" / "test.tsv"
     if repeated is None:

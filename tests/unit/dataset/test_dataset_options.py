@@ -27,19 +27,13 @@ def fault_of(**written: object) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("written", "fault"),
-    [
-        ({}, "c.yaml: @ corpus and queries must be given (or beir: a BEIR folder)."),
-        ({"corpus": "docs"}, "c.yaml: @ corpus and queries must be given (or beir: a BEIR folder)."),
-        ({"beir": "b", "corpus": "docs"}, "c.yaml: @ give either beir, or corpus, queries and match; not both."),
-        ({"beir": "b", "match": "content"}, "c.yaml: @ give either beir, or corpus, queries and match; not both."),
-        (
-            {"corpus": "c", "queries": "q", "split": "dev"},
-            "c.yaml: @ split and overlay belong to beir; leave them out.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("written", "fault"), [
+    ({}, "c.yaml: @ corpus and queries must be given (or beir: a BEIR folder)."),
+    ({"corpus": "docs"}, "c.yaml: @ corpus and queries must be given (or beir: a BEIR folder)."),
+    ({"beir": "b", "corpus": "docs"}, "c.yaml: @ give either beir, or corpus, queries and match; not both."),
+    ({"beir": "b", "match": "content"}, "c.yaml: @ give either beir, or corpus, queries and match; not both."),
+    ({"corpus": "c", "queries": "q", "split": "dev"}, "c.yaml: @ split and overlay belong to beir; leave them out."),
+])  # fmt: skip
 def test_what_is_said_in_no_way_or_in_two_is_refused(written: dict[str, object], fault: str) -> None:
     assert fault_of(**written) == fault
 

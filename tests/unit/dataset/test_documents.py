@@ -9,7 +9,7 @@ import pytest
 
 from corpora import write_files, write_rows
 from forms import qrels_rows
-from messages import message_of
+from expectations import message_of
 from ragtrial.cache import untrusted
 from ragtrial.dataset.documents import (
     HIDDEN,

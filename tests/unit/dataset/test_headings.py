@@ -33,27 +33,24 @@ def words(text: str) -> list[tuple[int, str]]:
     return [(heading.level, heading.text) for heading in Headings(text).all]
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("# One\n## Two ##\n###### Six", [(1, "One"), (2, "Two"), (6, "Six")]),
-        ("One\n===\n\nTwo\nlines\n---", [(1, "One"), (2, "Two lines")]),
-        ("#One\n####### Seven\n    # indented", []),
-        ("```\n# fenced\n```\n~~~\n# too\n~~~\n", []),
-        ("```\n# a fence without an end", []),
-        ("<div>\n# in HTML\n</div>\n\n<!--\n# in a comment\n-->\n", []),
-        ("> # quoted\n\n- # in a list\n\n1. # in a list\n", []),
-        ("| # a |\n|---|\n| # b |\n", []),
-        ("a\n| - |\n", []),
-        ("---\n# not YAML\n---\n", [(1, "not YAML")]),
-        ("---\ntitle: x\nmore: y\n---\n# One", [(1, "One")]),
-        ("---\ntitle: x\n...\nTwo\n---\n", [(2, "Two")]),
-        ("---\nno end: here\n\n# One", [(1, "One")]),
-        ("# The `size` of *a* [link](url) &amp; <b>b</b> ![alt](x.png)", [(1, "The size of a link & b alt")]),
-        ("#\n## \n", [(1, ""), (2, "")]),
-        ("", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "found"), [
+    ("# One\n## Two ##\n###### Six", [(1, "One"), (2, "Two"), (6, "Six")]),
+    ("One\n===\n\nTwo\nlines\n---", [(1, "One"), (2, "Two lines")]),
+    ("#One\n####### Seven\n    # indented", []),
+    ("```\n# fenced\n```\n~~~\n# too\n~~~\n", []),
+    ("```\n# a fence without an end", []),
+    ("<div>\n# in HTML\n</div>\n\n<!--\n# in a comment\n-->\n", []),
+    ("> # quoted\n\n- # in a list\n\n1. # in a list\n", []),
+    ("| # a |\n|---|\n| # b |\n", []),
+    ("a\n| - |\n", []),
+    ("---\n# not YAML\n---\n", [(1, "not YAML")]),
+    ("---\ntitle: x\nmore: y\n---\n# One", [(1, "One")]),
+    ("---\ntitle: x\n...\nTwo\n---\n", [(2, "Two")]),
+    ("---\nno end: here\n\n# One", [(1, "One")]),
+    ("# The `size` of *a* [link](url) &amp; <b>b</b> ![alt](x.png)", [(1, "The size of a link & b alt")]),
+    ("#\n## \n", [(1, ""), (2, "")]),
+    ("", []),
+])  # fmt: skip
 def test_headings_are_those_of_commonmark_outside_of_other_blocks(text: str, found: list[tuple[int, str]]) -> None:
     assert words(text) == found
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from messages import message_of
+from expectations import message_of
 from ragtrial.dataset.labels import labels_file, load_prompt_queries
 from ragtrial.errors import LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query, Span
@@ -125,15 +125,12 @@ def test_the_named_file_wins_and_all_faults_of_form_are_reported(tmp_path: Path)
 CONVERT = 'Labels are {"queries": [...]}. `ragtrial labels convert labels.json --corpus DOCUMENTS -o'
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        ("question,answer\nHow long?,30 days\n", ": is not a labels file. " + CONVERT),
-        ('[{"question": "How long?", "answer": "30 days"}]', ": " + CONVERT),
-        ('{"queries": [{"id": 1, "question": "How long?", "relevant_docs": []}]}', ": " + CONVERT),
-        (" \n", ': is empty. `ragtrial search CONFIG "QUESTION" --label` labels a first question'),
-    ],
-)
+@pytest.mark.parametrize(("content", "why"), [
+    ("question,answer\nHow long?,30 days\n", ": is not a labels file. " + CONVERT),
+    ('[{"question": "How long?", "answer": "30 days"}]', ": " + CONVERT),
+    ('{"queries": [{"id": 1, "question": "How long?", "relevant_docs": []}]}', ": " + CONVERT),
+    (" \n", ': is empty. `ragtrial search CONFIG "QUESTION" --label` labels a first question'),
+])  # fmt: skip
 def test_what_is_no_labels_file_names_the_command_that_makes_one(tmp_path: Path, content: str, why: str) -> None:
     file = tmp_path / "labels.json"
     file.write_text(content)

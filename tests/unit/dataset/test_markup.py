@@ -9,24 +9,21 @@ from ragtrial.dataset.markup import page_text
 from text_strategies import words
 
 
-@pytest.mark.parametrize(
-    ("page", "title", "text"),
-    [
-        ("<title> Reset\n the  hub </title><p>Hold.", "Reset the hub", "Hold."),
-        ("<p>One</p><p>Two</p>", "", "One\n\nTwo"),
-        ("one<br>two<br/>three", "", "one\ntwo\nthree"),
-        ("<ul><li>a</li><li>b</li></ul>", "", "a\nb"),
-        ("<h1>Hub</h1><h3>Lights</h3>Red.", "Hub", "# Hub\n\n### Lights\n\nRed."),
-        ("a <b>bold</b> <i>word</i>, un<em>believ</em>able", "", "a bold word, unbelievable"),
-        ("<p>tabs\tand\nlines\r\n  fold</p>", "", "tabs and lines fold"),
-        ("a<!-- hidden -->b", "", "ab"),
-        ("plain text, no tag", "", "plain text, no tag"),
-        ("<script>if (a < b) document.write('<p>no</p>');</script>yes", "", "yes"),
-        ("a" + "<p></p><div></div>" * 20 + "b", "", "a\n\nb"),
-        ("<details><summary>Can I?</summary>Yes, in 30 days.</details>", "", "Can I?\nYes, in 30 days."),
-        ("", "", ""),
-    ],
-)
+@pytest.mark.parametrize(("page", "title", "text"), [
+    ("<title> Reset\n the  hub </title><p>Hold.", "Reset the hub", "Hold."),
+    ("<p>One</p><p>Two</p>", "", "One\n\nTwo"),
+    ("one<br>two<br/>three", "", "one\ntwo\nthree"),
+    ("<ul><li>a</li><li>b</li></ul>", "", "a\nb"),
+    ("<h1>Hub</h1><h3>Lights</h3>Red.", "Hub", "# Hub\n\n### Lights\n\nRed."),
+    ("a <b>bold</b> <i>word</i>, un<em>believ</em>able", "", "a bold word, unbelievable"),
+    ("<p>tabs\tand\nlines\r\n  fold</p>", "", "tabs and lines fold"),
+    ("a<!-- hidden -->b", "", "ab"),
+    ("plain text, no tag", "", "plain text, no tag"),
+    ("<script>if (a < b) document.write('<p>no</p>');</script>yes", "", "yes"),
+    ("a" + "<p></p><div></div>" * 20 + "b", "", "a\n\nb"),
+    ("<details><summary>Can I?</summary>Yes, in 30 days.</details>", "", "Can I?\nYes, in 30 days."),
+    ("", "", ""),
+])  # fmt: skip
 def test_blocks_become_lines_and_headings_become_markdown(page: str, title: str, text: str) -> None:
     assert page_text(page) == (title, text)
 

@@ -134,15 +134,12 @@ def test_what_somebody_else_judged_meanwhile_is_merged_or_shown(tmp_path: Path) 
     assert file.read_text() == "q1\td1\t1\nq2\td1\t1\nq1\td2\t1\n"
 
 
-@pytest.mark.parametrize(
-    ("grade", "told"),
-    [
-        (Grade("q1", "d1", 1, quote="x"), "a passage of 'd1' cannot be judged in qrels"),
-        (Grade("q1", "d1", 1, group="x"), "qrels have no groups; leave the group 'x' out"),
-        (Grade("q1", "d\t1", 1), "cannot both be in qrels"),
-        (Grade("q1", "d1", 2_000_000), "is beyond 1,000,000"),
-    ],
-)
+@pytest.mark.parametrize(("grade", "told"), [
+    (Grade("q1", "d1", 1, quote="x"), "a passage of 'd1' cannot be judged in qrels"),
+    (Grade("q1", "d1", 1, group="x"), "qrels have no groups; leave the group 'x' out"),
+    (Grade("q1", "d\t1", 1), "cannot both be in qrels"),
+    (Grade("q1", "d1", 2_000_000), "is beyond 1,000,000"),
+])  # fmt: skip
 def test_what_qrels_cannot_say_is_refused_before_anything_is_written(tmp_path: Path, grade: Grade, told: str) -> None:
     with pytest.raises(LabelsError, match=told):
         write_back(OverlayText.read(tmp_path / "mine.tsv"), [Grade("q1", "d9", 1), grade], "ada")

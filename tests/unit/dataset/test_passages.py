@@ -65,26 +65,23 @@ SPACES = [" ", "  ", "\n", "\u3000", "\x1c"]
 small_texts = st.lists(st.sampled_from(LETTERS + SPACES), max_size=24).map("".join).map(normalised)
 
 
-@pytest.mark.parametrize(
-    ("passage", "text", "how", "spans"),
-    [
-        ("  two words \n", "say two words now", "exact", [(4, 13)]),
-        ("two words", "two\nwords and two  \t words", "spacing", [(0, 9), (14, 26)]),
-        ("straße", "STRASSE STRAẞE", "case", [(0, 7), (8, 14)]),
-        ("s", "Straße S", "case", [(0, 1), (7, 8)]),  # not half of the sharp s
-        ("i\u0307stanbul", "in İstanbul", "case", [(3, 11)]),
-        ("", "abc", "lost", []),
-        (" \n", "a \n b", "lost", []),
-        ("abc", "", "lost", []),
-        ("does not support", "it **does not** support", "markup", [(5, 23)]),
-        ("see the Docs now", "see [the docs](http://a.b/c_d) now", "markup", [(0, 34)]),
-        ("set `a_b` first", "set a_b first", "markup", [(0, 13)]),
-        ("one two three", "- one two\n- three", "markup", [(2, 17)]),
-        ("The end It begins", "# The end\n\n> It begins", "markup", [(2, 22)]),
-        ("a * b", "a * b, a b", "exact", [(0, 5)]),
-        ("does not", "**does not**, does\nnot", "exact", [(2, 10)]),
-    ],
-)
+@pytest.mark.parametrize(("passage", "text", "how", "spans"), [
+    ("  two words \n", "say two words now", "exact", [(4, 13)]),
+    ("two words", "two\nwords and two  \t words", "spacing", [(0, 9), (14, 26)]),
+    ("straße", "STRASSE STRAẞE", "case", [(0, 7), (8, 14)]),
+    ("s", "Straße S", "case", [(0, 1), (7, 8)]),  # not half of the sharp s
+    ("i\u0307stanbul", "in İstanbul", "case", [(3, 11)]),
+    ("", "abc", "lost", []),
+    (" \n", "a \n b", "lost", []),
+    ("abc", "", "lost", []),
+    ("does not support", "it **does not** support", "markup", [(5, 23)]),
+    ("see the Docs now", "see [the docs](http://a.b/c_d) now", "markup", [(0, 34)]),
+    ("set `a_b` first", "set a_b first", "markup", [(0, 13)]),
+    ("one two three", "- one two\n- three", "markup", [(2, 17)]),
+    ("The end It begins", "# The end\n\n> It begins", "markup", [(2, 22)]),
+    ("a * b", "a * b, a b", "exact", [(0, 5)]),
+    ("does not", "**does not**, does\nnot", "exact", [(2, 10)]),
+])  # fmt: skip
 @pytest.mark.parametrize("among", [None, 0])
 def test_a_passage_is_found_exactly_else_with_other_white_space_else_in_other_case(
     passage: str, text: str, how: str, spans: list[tuple[int, int]], among: int | None

@@ -61,24 +61,21 @@ def test_joining_normalised_pages_is_normalised_and_gives_each_page_back(pages: 
     assert [text[span.start : span.end] for span in page_spans(starts, len(text))] == pages
 
 
-@pytest.mark.parametrize(
-    ("page", "text"),
-    [
-        ("Press the but-\nton now", "Press the button now"),
-        ("a stru\u00ad\ncture", "a structure"),
-        ("mid\u00addle", "middle"),
-        ("the Anglo-\nSaxon era", "the Anglo-Saxon era"),
-        ("in 1914-\n1918", "in 1914-\n1918"),
-        ("at the end -", "at the end -"),
-        ("well-known on one line", "well-known on one line"),
-        ("The o\ufb03ce is \ufb01ne, the sta\ufb00 \ufb02ies", "The office is fine, the staff flies"),
-        ("a\u0001b\u0007c", "abc"),
-        *(
-            (page, page)
-            for page in ("東京都の天気", "Привет, мир", "naïve façade", "🙂🙂🙂🙂 and so on", "\U0001d518 x")
-        ),
-    ],
-)
+@pytest.mark.parametrize(("page", "text"), [
+    ("Press the but-\nton now", "Press the button now"),
+    ("a stru\u00ad\ncture", "a structure"),
+    ("mid\u00addle", "middle"),
+    ("the Anglo-\nSaxon era", "the Anglo-Saxon era"),
+    ("in 1914-\n1918", "in 1914-\n1918"),
+    ("at the end -", "at the end -"),
+    ("well-known on one line", "well-known on one line"),
+    ("The o\ufb03ce is \ufb01ne, the sta\ufb00 \ufb02ies", "The office is fine, the staff flies"),
+    ("a\u0001b\u0007c", "abc"),
+    *(
+        (page, page)
+        for page in ("東京都の天気", "Привет, мир", "naïve façade", "🙂🙂🙂🙂 and so on", "\U0001d518 x")
+    ),
+])  # fmt: skip
 def test_a_page_has_the_words_that_a_reader_sees_from_its_start_on(tmp_path: Path, page: str, text: str) -> None:
     assert pages_of(read(tmp_path, "", page, "", page, "")) == ["", text, "", text, ""]
 

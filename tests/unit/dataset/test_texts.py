@@ -13,25 +13,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messages import message_of
+from expectations import message_of
 from ragtrial.dataset.json_places import id_of, json_row, json_value, places
 from ragtrial.dataset.texts import as_utf8, decoded, is_unicode, normalised, read_bytes, text_hash
 from ragtrial.errors import CorpusError, LabelsError
 from text_strategies import any_texts
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("a\r\nb\rc\nd\r\r\ne", "a\nb\nc\nd\n\ne"),
-        ("cafe\u0301", "caf\u00e9"),
-        ("\u1100\u1161\u11a8", "\uac01"),
-        ("\ufb01ne \u2460", "\ufb01ne \u2460"),  # NFC, not NFKC: what was written can be quoted
-        ("a\ud83d b \ude00", "a\ufffd b \ufffd"),
-        ("\U0001f600", "\U0001f600"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("written", "read"), [
+    ("a\r\nb\rc\nd\r\r\ne", "a\nb\nc\nd\n\ne"),
+    ("cafe\u0301", "caf\u00e9"),
+    ("\u1100\u1161\u11a8", "\uac01"),
+    ("\ufb01ne \u2460", "\ufb01ne \u2460"),  # NFC, not NFKC: what was written can be quoted
+    ("a\ud83d b \ude00", "a\ufffd b \ufffd"),
+    ("\U0001f600", "\U0001f600"),
+    ("", ""),
+])  # fmt: skip
 def test_line_ends_composition_and_half_surrogates_are_normalised(written: str, read: str) -> None:
     assert normalised(written) == read
 
@@ -72,14 +69,11 @@ def refusal(content: bytes) -> str:
     return message_of(CorpusError, decoded, content, "notes.txt", CorpusError)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"one\ntwo\ncaf\xe9 three\n", "notes.txt:3: byte 0xe9 is not UTF-8"),
-        (b"a\r\nb\r\n\xc3", "notes.txt:3: byte 0xc3 is not UTF-8"),
-        (b"\xed\xa0\x80", "notes.txt:1: byte 0xed is not UTF-8"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    (b"one\ntwo\ncaf\xe9 three\n", "notes.txt:3: byte 0xe9 is not UTF-8"),
+    (b"a\r\nb\r\n\xc3", "notes.txt:3: byte 0xc3 is not UTF-8"),
+    (b"\xed\xa0\x80", "notes.txt:1: byte 0xed is not UTF-8"),
+])  # fmt: skip
 def test_a_byte_that_is_not_utf8_is_refused_with_its_line(content: bytes, message: str) -> None:
     assert refusal(content).startswith(message + "; save the file as UTF-8")
 
@@ -148,16 +142,13 @@ def test_no_advice_spoils_a_text_in_another_encoding(encoding: str, text: str) -
 _GOOD = gzip.compress(b"hello, hello, hello\n" * 20, mtime=0)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"hello", "Error -3 while decompressing data: incorrect header check"),
-        (_GOOD[:-12], "it ends in the middle of its gzip data"),
-        (_GOOD[:-8] + b"\0\0\0\0" + _GOOD[-4:], "Error -3 while decompressing data: incorrect data check"),
-        (_GOOD[:10] + b"\xff" + _GOOD[11:], "Error -3 while decompressing data: invalid block type"),
-        (gzip.compress(bytes(10**8), 9), "it holds more than 76,"),
-    ],
-)
+@pytest.mark.parametrize(("content", "reason"), [
+    (b"hello", "Error -3 while decompressing data: incorrect header check"),
+    (_GOOD[:-12], "it ends in the middle of its gzip data"),
+    (_GOOD[:-8] + b"\0\0\0\0" + _GOOD[-4:], "Error -3 while decompressing data: incorrect data check"),
+    (_GOOD[:10] + b"\xff" + _GOOD[11:], "Error -3 while decompressing data: invalid block type"),
+    (gzip.compress(bytes(10**8), 9), "it holds more than 76,"),
+])  # fmt: skip
 def test_a_damaged_archive_is_an_input_error(tmp_path: Path, content: bytes, reason: str) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(content)
@@ -222,26 +213,20 @@ def faults_of(text: str) -> list[tuple[int, int, str]]:
     return [(fault.line, fault.column, fault.message) for fault in caught.value.faults]
 
 
-@pytest.mark.parametrize(
-    ("text", "faults"),
-    [
-        ('{"a": 1,\n "b": {"a": 2, "c": 3,\n  "c": 4},\n "a": 5, "a": 6}', [(3, 3, "c"), (4, 2, "a"), (4, 10, "a")]),
-        ('{"queries": [{"id": 1, "text": "x"}],\n "queries": [{"id": 2, "text": "y"}]}', [(2, 2, "queries")]),
-    ],
-)
+@pytest.mark.parametrize(("text", "faults"), [
+    ('{"a": 1,\n "b": {"a": 2, "c": 3,\n  "c": 4},\n "a": 5, "a": 6}', [(3, 3, "c"), (4, 2, "a"), (4, 10, "a")]),
+    ('{"queries": [{"id": 1, "text": "x"}],\n "queries": [{"id": 2, "text": "y"}]}', [(2, 2, "queries")]),
+])  # fmt: skip
 def test_a_key_twice_in_one_object_is_named_where_it_is_again(text: str, faults: list[tuple[int, int, str]]) -> None:
     expected = [(line, column, f"duplicate key {key!r} in one object.") for line, column, key in faults]
     assert faults_of(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "constant", "place"),
-    [
-        ('{"a": "NaN",\n "b": NaN}', "NaN", (2, 7)),
-        ('["Infinity",\n\n-Infinity, NaN]', "-Infinity", (3, 1)),
-        ("Infinity", "Infinity", (1, 1)),
-    ],
-)
+@pytest.mark.parametrize(("text", "constant", "place"), [
+    ('{"a": "NaN",\n "b": NaN}', "NaN", (2, 7)),
+    ('["Infinity",\n\n-Infinity, NaN]', "-Infinity", (3, 1)),
+    ("Infinity", "Infinity", (1, 1)),
+])  # fmt: skip
 def test_numbers_that_json_lacks_are_refused_where_they_are(text: str, constant: str, place: tuple[int, int]) -> None:
     assert faults_of(text) == [(*place, f"is not JSON: {constant} is not JSON.")]
 
@@ -253,20 +238,17 @@ def test_what_is_not_json_is_refused(text: str) -> None:
     assert len(faults_of(text)) == 1
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"_id": "a", "text": "x"}', ""),
-        ('{"_id": "a", "_id": "b", "text": "x"}', "duplicate key '_id' in one object."),
-        ('{"текст": 1, "b": 2, "текст": 1}', "duplicate key 'текст' in one object."),
-        ('{"meta": {"k": 1, "k": 2}}', "duplicate key 'k' in one object."),
-        ('{"rows": [{"k": 1}, {"k": 2}]}', ""),
-        ("[1]", "must be a JSON object, in {}."),
-        ("null", "must be a JSON object, in {}."),
-        ('{"a": 1', "is not JSON: Expecting ',' delimiter."),
-        ("9" * 5000, "has a number too long, or is nested too deeply, to be read."),
-    ],
-)
+@pytest.mark.parametrize(("line", "message"), [
+    ('{"_id": "a", "text": "x"}', ""),
+    ('{"_id": "a", "_id": "b", "text": "x"}', "duplicate key '_id' in one object."),
+    ('{"текст": 1, "b": 2, "текст": 1}', "duplicate key 'текст' in one object."),
+    ('{"meta": {"k": 1, "k": 2}}', "duplicate key 'k' in one object."),
+    ('{"rows": [{"k": 1}, {"k": 2}]}', ""),
+    ("[1]", "must be a JSON object, in {}."),
+    ("null", "must be a JSON object, in {}."),
+    ('{"a": 1', "is not JSON: Expecting ',' delimiter."),
+    ("9" * 5000, "has a number too long, or is nested too deeply, to be read."),
+])  # fmt: skip
 def test_a_row_of_json_lines_is_an_object_with_each_key_once(line: str, message: str) -> None:
     row, wrong, _ = json_row(line)
     assert (wrong, bool(row)) == (message, not message)

@@ -16,17 +16,14 @@ from small_experiment import Capture, ragtrial
 KNOWN = f"Known: {', '.join(sorted(METRICS.names()))}."
 
 
-@pytest.mark.parametrize(
-    "spelling",
-    [
-        *("precision@5", "recall@10", "f1@5", "hit_rate@10", "rr@10", "ap@10", "dcg@10", "ndcg@10", "judged@10"),
-        *("rbp(p=0.8)@10", "rbo(p=0.9)@10", "ndcg", "rbp(p=0.8)", "err(max=4)@20"),
-        *("r_precision", "bpref", "infap"),
-        *("capped_recall@10", "capped_ap@10", "unjudged@10", "rbp_residual(p=0.8)"),
-        *("precision(rel=2)@5", "ap(rel=2,judged_only=true)@10", "ndcg(gain=exp)@10", "ndcg(1=3,2=9.5,gain=exp)"),
-        *("ndcg(1=3,2=9,4=4.5)@10", "rbp(p=0.5,rel=3,judged_only=true)@10"),
-    ],
-)
+@pytest.mark.parametrize("spelling", [
+    *("precision@5", "recall@10", "f1@5", "hit_rate@10", "rr@10", "ap@10", "dcg@10", "ndcg@10", "judged@10"),
+    *("rbp(p=0.8)@10", "rbo(p=0.9)@10", "ndcg", "rbp(p=0.8)", "err(max=4)@20"),
+    *("r_precision", "bpref", "infap"),
+    *("capped_recall@10", "capped_ap@10", "unjudged@10", "rbp_residual(p=0.8)"),
+    *("precision(rel=2)@5", "ap(rel=2,judged_only=true)@10", "ndcg(gain=exp)@10", "ndcg(1=3,2=9.5,gain=exp)"),
+    *("ndcg(1=3,2=9,4=4.5)@10", "rbp(p=0.5,rel=3,judged_only=true)@10"),
+])  # fmt: skip
 def test_the_one_spelling_parses_and_prints_back(spelling: str) -> None:
     assert str(parse_metric(spelling)) == spelling
 
@@ -68,16 +65,13 @@ def test_the_names_of_other_tools_mean_the_metric_with_the_same_number(written: 
     assert parse_metric(str(parse_metric(written))) == parse_metric(written)
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [
-        ("ndcg@10,ap", ["ndcg@10", "ap"]),
-        ("ndcg@10, nDCG@10 ,ndcg_cut_10", ["ndcg@10"]),
-        ("P.5,P.10,map", ["precision@5", "precision@10", "ap"]),
-        ("ndcg_cut.10,rbp(p=0.5,rel=2)@10,P(rel=2)@5", ["ndcg@10", "rbp(p=0.5,rel=2)@10", "precision(rel=2)@5"]),
-        ("ap,", ["ap"]),
-    ],
-)
+@pytest.mark.parametrize(("written", "meant"), [
+    ("ndcg@10,ap", ["ndcg@10", "ap"]),
+    ("ndcg@10, nDCG@10 ,ndcg_cut_10", ["ndcg@10"]),
+    ("P.5,P.10,map", ["precision@5", "precision@10", "ap"]),
+    ("ndcg_cut.10,rbp(p=0.5,rel=2)@10,P(rel=2)@5", ["ndcg@10", "rbp(p=0.5,rel=2)@10", "precision(rel=2)@5"]),
+    ("ap,", ["ap"]),
+])  # fmt: skip
 def test_a_list_has_commas_between(written: str, meant: list[str]) -> None:
     assert [str(metric) for metric in parse_metrics(written)] == meant
 
@@ -91,50 +85,41 @@ def test_any_text_is_a_list_of_metrics_or_a_metric_error(text: str) -> None:
     assert parse_metrics(",".join(map(str, metrics))) == metrics
 
 
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ("ndgc@10", f"'ndgc@10': there is no metric 'ndgc'. Did you mean 'ndcg'? {KNOWN}"),
-        ("ndcg@0", "'ndcg@0': k is '0'; it must be a whole number from 1 to 1,000,000."),
-        ("ndcg@2.5", "'ndcg@2.5': k is '2.5'; it must be a whole number from 1 to 1,000,000."),
-        ("ndcg@\u0663", "'ndcg@\u0663': k is '\u0663'; it must be a whole number from 1 to 1,000,000."),
-        ("", "'' is not a metric; write it like ndcg@10 or rbp(p=0.8)@10."),
-        ("rbp(p=0.8@10", "'rbp(p=0.8@10' is not a metric; write it like ndcg@10 or rbp(p=0.8)@10."),
-        ("ndcg(p=0.5)@5", "'ndcg(p=0.5)@5': ndcg has no parameter 'p'; it has: gain, judged_only."),
-        ("rbp(0.5)@5", "'rbp(0.5)@5': rbp has no parameter '0.5'; it has: p, rel, judged_only."),
-        ("rbp(p=0.5,p=0.6)@5", "'rbp(p=0.5,p=0.6)@5': duplicate parameter 'p'."),
-        ("rbp(p=high)@5", "'rbp(p=high)@5': p is 'high'; it must be a number."),
-        ("rbp(p=0)@5", "'rbp(p=0)@5': p is '0'; it must be above 0 and below 1."),
-        ("ndcg_cut", "'ndcg_cut' has no cutoff; write ndcg@k."),
-        ("recip_rank_10", "'recip_rank_10': recip_rank has no cutoff; write rr@10."),
-        ("bpref@10", "'bpref@10': bpref has no cutoff; write bpref."),
-        ("precision(rel=0)@5", "'precision(rel=0)@5': rel is '0'; it must be from 1 to 2,147,483,647."),
-        ("precision(rel=1.5)@5", "'precision(rel=1.5)@5': rel is '1.5'; it must be a whole number."),
-        ("ap(judged_only=yes)", "'ap(judged_only=yes)': judged_only is 'yes'; it must be true or false."),
-        ("ndcg(gain=cubic)@5", "'ndcg(gain=cubic)@5': gain is 'cubic'; it must be one of: linear, exp."),
-        ("nDCG(dcg='log3')@5", "\"nDCG(dcg='log3')@5\": gain is 'log3'; it must be one of: linear, exp."),
-        ("ndcg(1=-2)@5", "'ndcg(1=-2)@5': the gain of grade 1 is '-2'; it must be from 0 to 1e+100."),
-        ("ndcg(1=2,1=3)@5", "'ndcg(1=2,1=3)@5': duplicate parameter '1'."),
-        ("ap(1=2)@5", "'ap(1=2)@5': ap has no parameter '1'; it has: rel, judged_only."),
-        ("rbp.95", "'rbp.95' may mean p or k; write rbp(p=0.8), or rbp@10."),
-        (
-            "hits@5",
-            "'hits@5' is the name of another number: ranx counts relevant hits with it; hit_rate@k says whether there "
-            "is one, recall@k how many of all.",
-        ),
-        (
-            "Hole@10",
-            "'Hole@10' is the name of another number: BEIR counts hits judged for no query at all; unjudged@k counts "
-            "those not judged for the query itself.",
-        ),
-        (
-            "DocumentRecallEvaluator",
-            "'DocumentRecallEvaluator' is the name of another number: Haystack's mode single_hit is 1 where anything "
-            "relevant was retrieved, its mode multi_hit is recall.",
-        ),
-        ("rbp(p=nan)@5", "'rbp(p=nan)@5': p is 'nan'; it must be above 0 and below 1."),
-    ],
-)
+@pytest.mark.parametrize(("written", "message"), [
+    ("ndgc@10", f"'ndgc@10': there is no metric 'ndgc'. Did you mean 'ndcg'? {KNOWN}"),
+    ("ndcg@0", "'ndcg@0': k is '0'; it must be a whole number from 1 to 1,000,000."),
+    ("ndcg@2.5", "'ndcg@2.5': k is '2.5'; it must be a whole number from 1 to 1,000,000."),
+    ("ndcg@\u0663", "'ndcg@\u0663': k is '\u0663'; it must be a whole number from 1 to 1,000,000."),
+    ("", "'' is not a metric; write it like ndcg@10 or rbp(p=0.8)@10."),
+    ("rbp(p=0.8@10", "'rbp(p=0.8@10' is not a metric; write it like ndcg@10 or rbp(p=0.8)@10."),
+    ("ndcg(p=0.5)@5", "'ndcg(p=0.5)@5': ndcg has no parameter 'p'; it has: gain, judged_only."),
+    ("rbp(0.5)@5", "'rbp(0.5)@5': rbp has no parameter '0.5'; it has: p, rel, judged_only."),
+    ("rbp(p=0.5,p=0.6)@5", "'rbp(p=0.5,p=0.6)@5': duplicate parameter 'p'."),
+    ("rbp(p=high)@5", "'rbp(p=high)@5': p is 'high'; it must be a number."),
+    ("rbp(p=0)@5", "'rbp(p=0)@5': p is '0'; it must be above 0 and below 1."),
+    ("ndcg_cut", "'ndcg_cut' has no cutoff; write ndcg@k."),
+    ("recip_rank_10", "'recip_rank_10': recip_rank has no cutoff; write rr@10."),
+    ("bpref@10", "'bpref@10': bpref has no cutoff; write bpref."),
+    ("precision(rel=0)@5", "'precision(rel=0)@5': rel is '0'; it must be from 1 to 2,147,483,647."),
+    ("precision(rel=1.5)@5", "'precision(rel=1.5)@5': rel is '1.5'; it must be a whole number."),
+    ("ap(judged_only=yes)", "'ap(judged_only=yes)': judged_only is 'yes'; it must be true or false."),
+    ("ndcg(gain=cubic)@5", "'ndcg(gain=cubic)@5': gain is 'cubic'; it must be one of: linear, exp."),
+    ("nDCG(dcg='log3')@5", "\"nDCG(dcg='log3')@5\": gain is 'log3'; it must be one of: linear, exp."),
+    ("ndcg(1=-2)@5", "'ndcg(1=-2)@5': the gain of grade 1 is '-2'; it must be from 0 to 1e+100."),
+    ("ndcg(1=2,1=3)@5", "'ndcg(1=2,1=3)@5': duplicate parameter '1'."),
+    ("ap(1=2)@5", "'ap(1=2)@5': ap has no parameter '1'; it has: rel, judged_only."),
+    ("rbp.95", "'rbp.95' may mean p or k; write rbp(p=0.8), or rbp@10."),
+    ("hits@5",
+     "'hits@5' is the name of another number: ranx counts relevant hits with it; hit_rate@k says whether there "
+     "is one, recall@k how many of all."),
+    ("Hole@10",
+     "'Hole@10' is the name of another number: BEIR counts hits judged for no query at all; unjudged@k counts "
+     "those not judged for the query itself."),
+    ("DocumentRecallEvaluator",
+     "'DocumentRecallEvaluator' is the name of another number: Haystack's mode single_hit is 1 where anything "
+     "relevant was retrieved, its mode multi_hit is recall."),
+    ("rbp(p=nan)@5", "'rbp(p=nan)@5': p is 'nan'; it must be above 0 and below 1."),
+])  # fmt: skip
 def test_a_wrong_spelling_says_what_is_wrong(written: str, message: str) -> None:
     with pytest.raises(MetricError) as caught:
         parse_metric(written)
@@ -218,17 +203,14 @@ def test_what_a_card_says_a_metric_is_called_elsewhere_is_read_as_that_metric(na
                 }
 
 
-@pytest.mark.parametrize(
-    ("written", "called"),
-    [
-        ("ndcg@10", {"trec_eval": "ndcg_cut_10", "MTEB": "ndcg_at_10", "BEIR": "NDCG@10"}),
-        ("ndcg", {"trec_eval": "ndcg", "ir_measures": "nDCG", "Haystack": "DocumentNDCGEvaluator"}),
-        ("ndcg(gain=exp)@10", {"ir_measures": "nDCG(dcg='exp-log2')@10", "ranx": "ndcg_burges@10"}),
-        ("recall", {"trec_eval": "recall_k"}),
-        ("recall(rel=2)@5", {"trec_eval": "-l 2, recall_5"}),
-        ("rbp(p=0.5)@10", {"ir_measures": "RBP(p=0.5,rel=1)@10"}),
-    ],
-)
+@pytest.mark.parametrize(("written", "called"), [
+    ("ndcg@10", {"trec_eval": "ndcg_cut_10", "MTEB": "ndcg_at_10", "BEIR": "NDCG@10"}),
+    ("ndcg", {"trec_eval": "ndcg", "ir_measures": "nDCG", "Haystack": "DocumentNDCGEvaluator"}),
+    ("ndcg(gain=exp)@10", {"ir_measures": "nDCG(dcg='exp-log2')@10", "ranx": "ndcg_burges@10"}),
+    ("recall", {"trec_eval": "recall_k"}),
+    ("recall(rel=2)@5", {"trec_eval": "-l 2, recall_5"}),
+    ("rbp(p=0.5)@10", {"ir_measures": "RBP(p=0.5,rel=1)@10"}),
+])  # fmt: skip
 def test_what_other_tools_call_it(written: str, called: dict[str, str]) -> None:
     assert called.items() <= card(parse_metric(written))["same_as"].items()
 

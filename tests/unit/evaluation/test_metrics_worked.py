@@ -8,7 +8,7 @@ from math import log2
 import numpy as np
 import pytest
 
-from messages import message_of
+from expectations import message_of
 from ragtrial.errors import MetricError
 from scenarios import Labels, scenario, score, scores
 from trec_scenarios import graded_as_trec_eval_does

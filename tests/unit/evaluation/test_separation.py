@@ -43,15 +43,12 @@ def test_the_area_is_scikit_learns_and_equal_scores_count_half() -> None:
     assert np.isnan(top_scores(from_rows([[3], []]), np.zeros(2, bool), are_comparable=True)).all()
 
 
-@pytest.mark.parametrize(
-    ("prevalence", "threshold"),
-    [
-        (0.5, 2.5),  # the means of (1, 2/3) and of the others: (1, 1/3) for 1.5, (2/3, 2/3) for 3.5, (1/3, 1) for 4.5
-        (0.9, 4.5),  # 0.1 / 3 + 0.9 = 0.933; that of 2.5 is 0.1 + 0.6
-        (0.75, 4.5),  # 0.25 / 3 + 0.75 = 0.833; that of 2.5 is 0.25 + 0.5
-        (0.1, 2.5),
-    ],
-)
+@pytest.mark.parametrize(("prevalence", "threshold"), [
+    (0.5, 2.5),  # the means of (1, 2/3) and of the others: (1, 1/3) for 1.5, (2/3, 2/3) for 3.5, (1/3, 1) for 4.5
+    (0.9, 4.5),  # 0.1 / 3 + 0.9 = 0.933; that of 2.5 is 0.1 + 0.6
+    (0.75, 4.5),  # 0.25 / 3 + 0.75 = 0.833; that of 2.5 is 0.25 + 0.5
+    (0.1, 2.5),
+])  # fmt: skip
 def test_the_best_threshold_of_a_worked_table(prevalence: float, threshold: float) -> None:
     assert WORKED.best_threshold(prevalence) == threshold
 

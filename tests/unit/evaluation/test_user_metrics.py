@@ -155,29 +155,23 @@ def test_reports_by_other_code_are_not_compared(tmp_path: Path, capsys: Capture)
     assert "other formula (mine:rr@3): the value of mine:rr for the first k hits (code " in done.err
 
 
-@pytest.mark.parametrize(
-    ("text", "spelled"),
-    [
-        ("my_metrics:reward@10", "my_metrics:reward@10"),
-        ("Pkg.mod:Reward(high=5.0, better=LOWER)@3", "Pkg.mod:Reward(better=lower,high=5)@3"),
-        ("a:b(low=0,high=1,better=higher)", "a:b"),
-        ("a:b(low=-0.5)@2", "a:b(low=-0.5)@2"),
-    ],
-)
+@pytest.mark.parametrize(("text", "spelled"), [
+    ("my_metrics:reward@10", "my_metrics:reward@10"),
+    ("Pkg.mod:Reward(high=5.0, better=LOWER)@3", "Pkg.mod:Reward(better=lower,high=5)@3"),
+    ("a:b(low=0,high=1,better=higher)", "a:b"),
+    ("a:b(low=-0.5)@2", "a:b(low=-0.5)@2"),
+])  # fmt: skip
 def test_a_function_is_spelled_with_its_direction_and_its_range(text: str, spelled: str) -> None:
     assert str(parse_metric(text)) == str(parse_metric(spelled)) == spelled
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("a:b(low=2)@3", "low must be below high"),
-        ("a:b(p=1)@3", "a:b has no parameter 'p'; it has: better, low, high."),
-        ("a:b(better=more)@3", "better is 'more'; it must be one of: higher, lower."),
-        ("a:b@0", "k is '0'"),
-        ("a:", "is not a metric"),
-    ],
-)
+@pytest.mark.parametrize(("text", "fault"), [
+    ("a:b(low=2)@3", "low must be below high"),
+    ("a:b(p=1)@3", "a:b has no parameter 'p'; it has: better, low, high."),
+    ("a:b(better=more)@3", "better is 'more'; it must be one of: higher, lower."),
+    ("a:b@0", "k is '0'"),
+    ("a:", "is not a metric"),
+])  # fmt: skip
 def test_a_function_that_is_spelled_wrong_is_an_error(text: str, fault: str) -> None:
     with pytest.raises(MetricError, match=fault.replace("(", r"\(")):
         parse_metric(text)

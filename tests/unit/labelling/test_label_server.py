@@ -149,21 +149,18 @@ def test_what_is_asked_in_another_way_is_refused(page: LabelPage, name: str, met
     assert ask(page, name, method).status == status
 
 
-@pytest.mark.parametrize(
-    ("body", "headers", "status", "told"),
-    [
-        (b"x" * (MOST_BYTES + 1), {}, 413, f"at most {MOST_BYTES:,} bytes may be sent."),
-        (b"{", {}, 400, "what is sent must be a JSON object."),
-        (b"\xff", {}, 400, "what is sent must be a JSON object."),
-        (b"[0]", {}, 400, "what is sent must be a JSON object."),
-        (b"[" * 50_000, {}, 400, "what is sent must be a JSON object."),
-        (b"{}", {"Content_Type": "text/plain"}, 415, "what is sent must be application/json."),
-        (b"{}", {"Content_Length": "-1"}, 411, "the length of what is sent must be known."),
-        ({"revision": 0}, {}, 400, "what is sent for grade is not whole: 'grade'."),
-        ({"revision": 0, "grade": True}, {}, 400, "what is sent for grade is not whole: grade must be a whole number."),
-        ({"revision": 0, "grade": 4}, {}, 422, "the grade 4 is not among 0 to 3; --highest 4 would allow it."),
-    ],
-)
+@pytest.mark.parametrize(("body", "headers", "status", "told"), [
+    (b"x" * (MOST_BYTES + 1), {}, 413, f"at most {MOST_BYTES:,} bytes may be sent."),
+    (b"{", {}, 400, "what is sent must be a JSON object."),
+    (b"\xff", {}, 400, "what is sent must be a JSON object."),
+    (b"[0]", {}, 400, "what is sent must be a JSON object."),
+    (b"[" * 50_000, {}, 400, "what is sent must be a JSON object."),
+    (b"{}", {"Content_Type": "text/plain"}, 415, "what is sent must be application/json."),
+    (b"{}", {"Content_Length": "-1"}, 411, "the length of what is sent must be known."),
+    ({"revision": 0}, {}, 400, "what is sent for grade is not whole: 'grade'."),
+    ({"revision": 0, "grade": True}, {}, 400, "what is sent for grade is not whole: grade must be a whole number."),
+    ({"revision": 0, "grade": 4}, {}, 422, "the grade 4 is not among 0 to 3; --highest 4 would allow it."),
+])  # fmt: skip
 def test_what_is_not_an_answer_is_refused_and_changes_nothing(
     page: LabelPage, body: object, headers: dict[str, str], status: int, told: str
 ) -> None:

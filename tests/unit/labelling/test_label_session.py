@@ -14,7 +14,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from corpora import write_rows
 from limits import full_disk
-from messages import message_of
+from expectations import message_of
 from ragtrial.cli.label_command import _stopped
 from ragtrial.errors import InputError, LabelsError, RunError
 from ragtrial.labelling.label_files import OverlayText
@@ -224,17 +224,14 @@ def test_an_answer_of_which_half_was_written_was_not_given(session: Session, tmp
         assert [again.answers.given[item].grade for item in (0, 1)] == [1, 3]
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("[1]", "is not a JSON object"),
-        ("[" * 100_000, "is not a JSON object"),
-        ('{"did": "dance"}', "unknown key 'did'."),
-        ('{"item": 6, "grade": 1}', "has an item that is not among the 6."),
-        ('{"item": 4, "grade": "high"}', "grade is 'high'; it must be a whole number."),
-        ('{"written": [1, 7]}', "has an item that is not among the 6."),
-    ],
-)
+@pytest.mark.parametrize(("line", "told"), [
+    ("[1]", "is not a JSON object"),
+    ("[" * 100_000, "is not a JSON object"),
+    ('{"did": "dance"}', "unknown key 'did'."),
+    ('{"item": 6, "grade": 1}', "has an item that is not among the 6."),
+    ('{"item": 4, "grade": "high"}', "grade is 'high'; it must be a whole number."),
+    ('{"written": [1, 7]}', "has an item that is not among the 6."),
+])  # fmt: skip
 def test_a_journal_that_cannot_be_names_its_line(session: Session, tmp_path: Path, line: str, told: str) -> None:
     session.grade(1)
     session.close()
@@ -445,15 +442,12 @@ def test_quotes_say_where_they_stand(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("passage", "at", "told"),
-    [
-        ("nowhere", None, "that is not in the text of this item; it must be verbatim."),
-        ("two", 0, "that is not in the text of this item; it must be verbatim."),
-        (" \n", 0, "the passage is empty."),
-        ("days [...] to", None, "[...] stands for text that is not shown; name a passage on one side of it."),
-    ],
-)
+@pytest.mark.parametrize(("passage", "at", "told"), [
+    ("nowhere", None, "that is not in the text of this item; it must be verbatim."),
+    ("two", 0, "that is not in the text of this item; it must be verbatim."),
+    (" \n", 0, "the passage is empty."),
+    ("days [...] to", None, "[...] stands for text that is not shown; name a passage on one side of it."),
+])  # fmt: skip
 def test_a_passage_that_is_not_there_is_refused(tmp_path: Path, passage: str, at: int | None, told: str) -> None:
     worklist = write_work(tmp_path, [item("Parcels take two days [...] to arrive", start=None)])
     with Session(worklist) as session:

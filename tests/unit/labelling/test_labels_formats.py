@@ -191,16 +191,13 @@ def test_haystacks_evaluation_inputs_are_read_as_lists_side_by_side(convert: Con
     assert convert.rows({"inputs": {"questions": ["white?", "red?"], "ground_truth_contexts": texts}}) == expected
 
 
-@pytest.mark.parametrize(
-    ("answers", "kept", "notes"),
-    [
-        (["red", "a red ring", "red"], "red", ["the most frequent of 2 different answers"]),
-        (["red", "A red ring"], "A red ring", ["the most frequent of 2 different answers"]),
-        (["white", "red rin"], "red rin", ["the most frequent of 2 different answers"]),
-        (["white", "error"], "white", ["the most frequent of 2 different answers"]),
-        (["red", "red"], "red", []),
-    ],
-)
+@pytest.mark.parametrize(("answers", "kept", "notes"), [
+    (["red", "a red ring", "red"], "red", ["the most frequent of 2 different answers"]),
+    (["red", "A red ring"], "A red ring", ["the most frequent of 2 different answers"]),
+    (["white", "red rin"], "red rin", ["the most frequent of 2 different answers"]),
+    (["white", "error"], "white", ["the most frequent of 2 different answers"]),
+    (["red", "red"], "red", []),
+])  # fmt: skip
 def test_the_most_frequent_answer_counts(convert: Conversions, answers: list[str], kept: str, notes: list[str]) -> None:
     places = [{"text": one, "answer_start": LIGHTS.lower().index(one.lower())} for one in answers]
     questions = squad({"id": "s", "question": "?", "answers": places})

@@ -160,16 +160,11 @@ def test_answers_are_kept_converted_again_and_lost_ones_keep_their_words(convert
     assert '"answers"' in once
 
 
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        ([{**ITEM, "input": {"country": "Italy", "lang": "it"}}], ":1:2: question is missing; it is required."),
-        (
-            [{**MEMORY, "answer_session_ids": ["gone"]}],
-            "'gone' of query 'e47becba' is not the id of a document (4 documents)",
-        ),
-        ([{**GOLDEN, "expected_output": {"a": 1}}], "[0].expected_output is a mapping; it must be a text."),
-    ],
-)
+@pytest.mark.parametrize(("content", "fault"), [
+    ([{**ITEM, "input": {"country": "Italy", "lang": "it"}}], ":1:2: question is missing; it is required."),
+    ([{**MEMORY, "answer_session_ids": ["gone"]}],
+     "'gone' of query 'e47becba' is not the id of a document (4 documents)"),
+    ([{**GOLDEN, "expected_output": {"a": 1}}], "[0].expected_output is a mapping; it must be a text."),
+])  # fmt: skip
 def test_what_is_wrong_in_the_file_of_a_tool_is_named(convert: Conversions, content: Any, fault: str) -> None:
     assert fault in convert.faults(content)[0]

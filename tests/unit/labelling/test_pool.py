@@ -12,6 +12,7 @@ import pytest
 
 from contests import run_into
 from edited_reports import edit_report
+from expectations import present
 from experiments import DOCUMENTS, QUERIES
 from ragtrial import load_report
 from ragtrial.comparison.comparison_input import input_of
@@ -346,8 +347,7 @@ def test_under_unit_span_items_are_passages(tmp_path: Path, capsys: Capture) -> 
         for place in zip(row["docs"], row["starts"], row["ends"], strict=True)
     }
     for item in worklist.items:
-        assert item.start is not None
-        assert item.text == DOCUMENTS[item.doc][item.start : item.end]
+        assert item.text == DOCUMENTS[item.doc][present(item.start) : item.end]
     assert keys(worklist) <= found
 
 
@@ -365,8 +365,7 @@ def test_where_labels_quote_the_longest_passage_that_was_found_is_shown(tmp_path
     worklist = pooled(capsys, "--labels", "quoted.json", "--repeat", "0")
     assert worklist.form == "quote"
     for item in worklist.items:
-        assert item.start is not None
-        assert item.text == documents[item.doc][item.start : item.end]
+        assert item.text == documents[item.doc][present(item.start) : item.end]
     assert longest in {item.text for item in worklist.items}
 
 

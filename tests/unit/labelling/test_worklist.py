@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messages import message_of
+from expectations import message_of
 from ragtrial.labelling.worklist import TextToGrade, Worklist, WorklistError, read_worklist, speaks_of, write_worklist
 from ragtrial.records import Judgment, Span
 
@@ -80,16 +80,13 @@ def test_a_file_that_is_there_is_kept_unless_it_is_to_be_replaced(tmp_path: Path
         write_worklist(Worklist.model_validate(WRITTEN), tmp_path, force=True)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", ":1:2: is not JSON: Expecting property name enclosed in double quotes."),
-        *(
-            (text, ": is not a worklist of version 1; `ragtrial pool REPORT` or `ragtrial questions CONFIG` makes one.")
-            for text in ("[]", '{"queries": []}', '{"schema_version": 1}', '{"ragtrial_worklist": 2}')
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("{", ":1:2: is not JSON: Expecting property name enclosed in double quotes."),
+    *(
+        (text, ": is not a worklist of version 1; `ragtrial pool REPORT` or `ragtrial questions CONFIG` makes one.")
+        for text in ("[]", '{"queries": []}', '{"schema_version": 1}', '{"ragtrial_worklist": 2}')
+    ),
+])  # fmt: skip
 def test_what_is_no_worklist_is_refused(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "worklist.json"
     file.write_text(text)
@@ -108,22 +105,19 @@ def test_a_worklist_that_contradicts_itself_is_refused(tmp_path: Path, changes: 
     assert said.startswith(f"{tmp_path / 'worklist.json'}:1:")
 
 
-@pytest.mark.parametrize(
-    ("label", "asked", "judges"),
-    [
-        ({"doc": "returns.md"}, {}, True),
-        ({"doc": "other.md"}, {}, False),
-        ({"doc": "returns.md", "quote": "thirty\n days"}, {}, True),
-        ({"doc": "returns.md", "quote": "forty days"}, {}, False),
-        ({"doc": "returns.md", "quote": "forty days"}, {"by_document": True}, True),
-        ({"doc": "returns.md", "spans": (Span(0, 10),)}, {}, False),
-        ({"doc": "returns.md", "spans": (Span(0, 11),)}, {}, True),
-        ({"doc": "returns.md", "spans": (Span(0, 10), Span(29, 40))}, {}, True),
-        ({"doc": "returns.md", "spans": (Span(30, 40),)}, {}, False),
-        ({"doc": "thirty  days"}, {"by_content": True}, True),
-        ({"doc": "returns.md"}, {"by_content": True}, False),
-    ],
-)
+@pytest.mark.parametrize(("label", "asked", "judges"), [
+    ({"doc": "returns.md"}, {}, True),
+    ({"doc": "other.md"}, {}, False),
+    ({"doc": "returns.md", "quote": "thirty\n days"}, {}, True),
+    ({"doc": "returns.md", "quote": "forty days"}, {}, False),
+    ({"doc": "returns.md", "quote": "forty days"}, {"by_document": True}, True),
+    ({"doc": "returns.md", "spans": (Span(0, 10),)}, {}, False),
+    ({"doc": "returns.md", "spans": (Span(0, 11),)}, {}, True),
+    ({"doc": "returns.md", "spans": (Span(0, 10), Span(29, 40))}, {}, True),
+    ({"doc": "returns.md", "spans": (Span(30, 40),)}, {}, False),
+    ({"doc": "thirty  days"}, {"by_content": True}, True),
+    ({"doc": "returns.md"}, {"by_content": True}, False),
+])  # fmt: skip
 def test_a_judgment_is_of_the_item_it_means(label: dict[str, Any], asked: dict[str, bool], *, judges: bool) -> None:
     """The item is characters 10 to 30 of returns.md."""
     item = TextToGrade(**{**ITEM, "start": 10, "end": 30, "text": "Within thirty days. "})

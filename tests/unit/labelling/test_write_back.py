@@ -191,18 +191,15 @@ def test_a_query_that_somebody_else_edited_meanwhile_is_a_conflict_and_kept(file
     assert not history_file(file).exists()
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ([Grade("7", "x.md", 2_000_000)], "relevance"),
-        ([Grade("7", " ", 1)], "is empty"),
-        ([Grade("7", "gone.md", 1)], "is no document"),
-        ([Grade("7", "x.md", 1, start=3)], "start and end belong together"),
-        ([Grade("nobody", "x.md", 1)], "there is no query 'nobody'."),
-        ([NewQuery("7", "Again?")], "query '7' is there already."),
-        ([NewQuery("q9", "  ")], "text: it is empty"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "told"), [
+    ([Grade("7", "x.md", 2_000_000)], "relevance"),
+    ([Grade("7", " ", 1)], "is empty"),
+    ([Grade("7", "gone.md", 1)], "is no document"),
+    ([Grade("7", "x.md", 1, start=3)], "start and end belong together"),
+    ([Grade("nobody", "x.md", 1)], "there is no query 'nobody'."),
+    ([NewQuery("7", "Again?")], "query '7' is there already."),
+    ([NewQuery("q9", "  ")], "text: it is empty"),
+])  # fmt: skip
 def test_labels_that_would_be_invalid_are_refused_unwritten(file: Path, changes: list[Change], told: str) -> None:
     def check(labels: PromptQueries) -> None:
         if "gone.md" in str(asdict(labels)):

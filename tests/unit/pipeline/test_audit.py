@@ -39,25 +39,22 @@ def said(audit: AuditPart, values: list[float]) -> dict[str, str]:
 ADVICE = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact."
 
 
-@pytest.mark.parametrize(
-    ("lost", "values", "told"),
-    [
-        (0.006, WIDE, f"-0.0060 against exact search over the same vectors, which is more than 0.005. {ADVICE}"),
-        (-0.006, WIDE, f"+0.0060 against exact search over the same vectors, which is more than 0.005. {ADVICE}"),
-        (0.005, WIDE, None),
-        (
-            0.0009,
-            NARROW,
-            "-0.0009 against exact search over the same vectors, which is more than its standard error, 0.0008. "
-            + ADVICE,
-        ),
-        (0.0008, NARROW, None),
-        (0.0, [0.5, 0.5], None),
-        (None, WIDE, None),
-        (0.005, [0.5], None),
-        (0.1, [0.5], f"-0.1000 against exact search over the same vectors, which is more than 0.005. {ADVICE}"),
-    ],
-)
+@pytest.mark.parametrize(("lost", "values", "told"), [
+    (0.006, WIDE, f"-0.0060 against exact search over the same vectors, which is more than 0.005. {ADVICE}"),
+    (-0.006, WIDE, f"+0.0060 against exact search over the same vectors, which is more than 0.005. {ADVICE}"),
+    (0.005, WIDE, None),
+    (
+        0.0009,
+        NARROW,
+        "-0.0009 against exact search over the same vectors, which is more than its standard error, 0.0008. "
+        + ADVICE,
+    ),
+    (0.0008, NARROW, None),
+    (0.0, [0.5, 0.5], None),
+    (None, WIDE, None),
+    (0.005, [0.5], None),
+    (0.1, [0.5], f"-0.1000 against exact search over the same vectors, which is more than 0.005. {ADVICE}"),
+])  # fmt: skip
 def test_a_loss_above_its_error_or_limit_is_told(lost: float | None, values: list[float], told: str | None) -> None:
     expected = {} if told is None else {"index-loss": f"dense: the index moves ndcg@10 by {told}"}
     assert said(part(lost), values) == expected

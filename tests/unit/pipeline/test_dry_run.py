@@ -217,14 +217,11 @@ def test_the_command_prints_a_line_a_piece_of_work(experiment: Experiment, monke
     assert "for dense, exact, hybrid, twice" in "\n".join(plan_lines(plan, 160, verbose=True))
 
 
-@pytest.mark.parametrize(
-    ("overrides", "expected"),
-    [
-        (("chunker.size=100", "chunker.overlap=0"), 1 + 1 + 3),
-        (("chunker.size=100", "chunker.overlap=50"), 1 + 2 + 6),
-        (("chunker={kind: document}",), 3),
-    ],
-)
+@pytest.mark.parametrize(("overrides", "expected"), [
+    (("chunker.size=100", "chunker.overlap=0"), 1 + 1 + 3),
+    (("chunker.size=100", "chunker.overlap=50"), 1 + 2 + 6),
+    (("chunker={kind: document}",), 3),
+])  # fmt: skip
 def test_chunks_are_estimated_from_bytes(finished: Experiment, overrides: tuple[str, ...], expected: int) -> None:
     setting = settings_of(finished.config(*overrides))[0][0]
     assert estimated_chunks(setting, np.array([0, 30, 100, 300])) == expected

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from expectations import present
 from experiments import Experiment, write_experiment
 from ragtrial.cache.sharing import SharedCache
 from ragtrial.cache.upkeep import Upkeep
@@ -21,14 +22,12 @@ SHORT = "A new page of six words."
 
 
 def costs_of(experiment: Experiment, *overrides: str) -> CostsPart:
-    costs = run_experiment(experiment.config(*overrides)).settings[0].costs
-    assert costs is not None
+    costs = present(run_experiment(experiment.config(*overrides)).settings[0].costs)
     return costs
 
 
 def seconds_of(experiment: Experiment, *overrides: str) -> float:
-    seconds = costs_of(experiment, *overrides).embedding_seconds
-    assert seconds is not None
+    seconds = present(costs_of(experiment, *overrides).embedding_seconds)
     return seconds
 
 

@@ -225,14 +225,11 @@ def test_each_stage_hashes_what_changes_it_and_nothing_else(
     assert {kind for kind, _ in experiment.stages() - stages} == made_again
 
 
-@pytest.mark.parametrize(
-    ("place", "made_again"),
-    [
-        ("ragtrial.dataset.documents.READER_VERSION", {"documents", *CUT}),
-        ("ragtrial.components.chunkers.plain.RecursiveChunker.revision", CUT),
-        ("ragtrial.components.retrievers.dense.DenseRetriever.ranking_version", {"rankings", "latency"}),
-    ],
-)
+@pytest.mark.parametrize(("place", "made_again"), [
+    ("ragtrial.dataset.documents.READER_VERSION", {"documents", *CUT}),
+    ("ragtrial.components.chunkers.plain.RecursiveChunker.revision", CUT),
+    ("ragtrial.components.retrievers.dense.DenseRetriever.ranking_version", {"rankings", "latency"}),
+])  # fmt: skip
 def test_a_newer_version_of_a_part_makes_again_what_it_made(
     with_model: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, made_again: set[str]
 ) -> None:

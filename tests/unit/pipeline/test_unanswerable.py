@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from expectations import present
 from ragtrial.config.load import load_config
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report
@@ -83,8 +84,7 @@ def test_differences_are_from_the_best_and_the_same_scored_again(report: Report)
     for name in ("words", "short", "scores"):
         rows = report.rankings(name, [query.id for query in report.queries])
         first = [row["scores"][0] if row["scores"] else -1e9 for row in rows]
-        separation = report.setting(name).separation
-        assert separation is not None
+        separation = present(report.setting(name).separation)
         assert separation.area == pytest.approx(roc_auc_score([query.id[0] == "a" for query in report.queries], first))
         assert 0.5 < separation.area < 1
         assert (separation.answerable, separation.unanswerable) == (40, 30)
@@ -99,8 +99,7 @@ def test_scores_of_ranks_and_scores_of_one_question_alone_have_none(report: Repo
 
 def test_where_it_is_shown(report: Report, capsys: Capture, tmp_path: Path) -> None:
     shown = succeeded(capsys, "show", report.folder).out
-    part = report.setting("short").separation
-    assert part is not None
+    part = present(report.setting("short").separation)
     (row,) = [line.split() for line in shown.split("unanswerable  ")[1].splitlines() if line.startswith("short")][:1]
     assert row[1] == f"{part.area:.3f}"
     assert "30 unanswerable questions, 40 answerable with labels." in shown

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from contests import changed_queries, report_of
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from golden_report import GOLDEN, PROMPT, fixed_report
-from messages import message_of
+from expectations import message_of
 from ragtrial.dataset.documents import read_documents
 from ragtrial.errors import ReportError, RunError
 from ragtrial.experiment import run_experiment
@@ -347,26 +347,21 @@ def test_what_was_written_is_within_what_was_stated(tmp_path: Path) -> None:
         list(read_rows(path, size - 1))
 
 
-@pytest.mark.parametrize(
-    ("counts", "sentence"),
-    [
-        ((62, 62, 0, 0, 0), "62 questions"),
-        ((1, 1, 0, 0, 0), "1 question"),
-        ((59, 62, 3, 0, 0), "62 questions (59 scored; 3 have no answer in the documents)"),
-        ((61, 62, 1, 0, 0), "62 questions (61 scored; 1 has no answer in the documents)"),
-        ((60, 62, 0, 2, 0), "62 questions (60 scored; 2 have no label that counts)"),
-        ((61, 62, 0, 1, 0), "62 questions (61 scored; 1 has no label that counts)"),
-        ((60, 62, 0, 0, 2), "62 questions (60 scored; 2 could not be searched)"),
-        (
-            (1_000, 1_006, 3, 2, 1),
-            "1,006 questions (1,000 scored; 3 have no answer in the documents; 2 have no label that counts; "
-            "1 could not be searched)",
-        ),
-        ((0, 2, 0, 2, 0), "2 questions (0 scored; 2 have no label that counts)"),
-        ((61, 62, 0, 0, 0, 1), "62 questions (61 scored; 1 has no score)"),
-        ((60, 62, 0, 0, 0, 2), "62 questions (60 scored; 2 have no score)"),
-    ],
-)
+@pytest.mark.parametrize(("counts", "sentence"), [
+    ((62, 62, 0, 0, 0), "62 questions"),
+    ((1, 1, 0, 0, 0), "1 question"),
+    ((59, 62, 3, 0, 0), "62 questions (59 scored; 3 have no answer in the documents)"),
+    ((61, 62, 1, 0, 0), "62 questions (61 scored; 1 has no answer in the documents)"),
+    ((60, 62, 0, 2, 0), "62 questions (60 scored; 2 have no label that counts)"),
+    ((61, 62, 0, 1, 0), "62 questions (61 scored; 1 has no label that counts)"),
+    ((60, 62, 0, 0, 2), "62 questions (60 scored; 2 could not be searched)"),
+    ((1_000, 1_006, 3, 2, 1),
+     "1,006 questions (1,000 scored; 3 have no answer in the documents; 2 have no label that counts; "
+     "1 could not be searched)"),
+    ((0, 2, 0, 2, 0), "2 questions (0 scored; 2 have no label that counts)"),
+    ((61, 62, 0, 0, 0, 1), "62 questions (61 scored; 1 has no score)"),
+    ((60, 62, 0, 0, 0, 2), "62 questions (60 scored; 2 have no score)"),
+])  # fmt: skip
 def test_the_sentence_gives_each_reason_there_is(counts: tuple[int, ...], sentence: str) -> None:
     names = ("scored", "questions", "unanswerable", "unlabelled", "failed", "missing")
     assert ScoredPart(**dict(zip(names, counts, strict=False))).sentence == sentence
@@ -414,15 +409,12 @@ def test_each_cost_has_its_value() -> None:
 ENDPOINT = {"model": "m", "base_url": "http://localhost/v1", "price": None}
 
 
-@pytest.mark.parametrize(
-    ("parameters", "embedding", "query"),
-    [
-        ({"retriever": {"kind": "bm25"}}, 0.0, 0.0),
-        ({"retriever": {"kind": "dense"}, "embedder": ENDPOINT}, None, None),
-        ({"retriever": {"kind": "rerank", "endpoint": ENDPOINT}, "parts": {"bm25": {}}}, 0.0, None),
-        ({"retriever": {"kind": "fusion"}, "parts": {"dense": {"embedder": ENDPOINT}}}, None, None),
-    ],
-)
+@pytest.mark.parametrize(("parameters", "embedding", "query"), [
+    ({"retriever": {"kind": "bm25"}}, 0.0, 0.0),
+    ({"retriever": {"kind": "dense"}, "embedder": ENDPOINT}, None, None),
+    ({"retriever": {"kind": "rerank", "endpoint": ENDPOINT}, "parts": {"bm25": {}}}, 0.0, None),
+    ({"retriever": {"kind": "fusion"}, "parts": {"dense": {"embedder": ENDPOINT}}}, None, None),
+])  # fmt: skip
 def test_costs_need_endpoint_prices(parameters: dict[str, Any], embedding: float | None, query: float | None) -> None:
     one = setting(parameters)
     assert (one.cost("embedding_cost"), one.cost("query_cost")) == (embedding, query)

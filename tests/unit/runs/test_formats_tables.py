@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from forms import Rows, qrels_rows, run_rows, told
-from messages import message_of
+from expectations import message_of
 from ragtrial.errors import RunFileError
 from ragtrial.runs.inputs import read_qrels, read_runs
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from messages import message_of
+from expectations import message_of
 from ragtrial.errors import InputError, LabelsError, RunFileError
 from ragtrial.runs.inputs import read_qrels
 from ragtrial.runs.joins import match, read_run

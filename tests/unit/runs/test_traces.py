@@ -221,16 +221,13 @@ REDACTED = {"openinference.span.kind": "RETRIEVER", "input.value": "__REDACTED__
             "retrieval.documents.0.document.content": "__REDACTED__"}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f'{GOOD}\n{{"name": "x", "attr\n{GOOD}\n', "trace.jsonl:2: is not JSON: Invalid control character."),
-        (GOOD + "\n" + "[" * 100_000, "trace.jsonl:2: is not JSON: a number is too long, or it is nested too deeply."),
-        (json.dumps(OTHER), "spans: 1, of a retriever: 0, failed: 0."),
-        (json.dumps(UNRECORDED), "spans: 1, of a retriever: 1, failed: 0. A retrieval needs"),
-        (in_console([span(1, REDACTED, failed=True)]), "of a retriever: 1, failed: 1."),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    (f'{GOOD}\n{{"name": "x", "attr\n{GOOD}\n', "trace.jsonl:2: is not JSON: Invalid control character."),
+    (GOOD + "\n" + "[" * 100_000, "trace.jsonl:2: is not JSON: a number is too long, or it is nested too deeply."),
+    (json.dumps(OTHER), "spans: 1, of a retriever: 0, failed: 0."),
+    (json.dumps(UNRECORDED), "spans: 1, of a retriever: 1, failed: 0. A retrieval needs"),
+    (in_console([span(1, REDACTED, failed=True)]), "of a retriever: 1, failed: 1."),
+])  # fmt: skip
 def test_what_cannot_be_scored_is_named_without_a_question(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text(text)

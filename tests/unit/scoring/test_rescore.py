@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from expectations import message_of, present
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
-from messages import message_of
 from ragtrial.errors import ConfigError, InputError, LabelsError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.model import Report, load_report, write_report
@@ -112,8 +112,7 @@ def test_a_budget_is_counted_in_the_tokens_that_were_counted(tmp_path: Path, min
     )
     again, run = compared(made, NEW_LABELS, "evaluators.budget=400")
     assert numbers(again) == numbers(run)
-    budget = again.settings[0].budget
-    assert budget is not None
+    budget = present(again.settings[0].budget)
     assert budget.hits > 20
     without = rescore(run, overrides=["evaluators.budget=null"], config_file=made.file)
     assert without.settings[0].budget is None
@@ -319,8 +318,7 @@ def test_losses_by_new_labels_are_said_unknown_and_skipped_queries_stay_so(tmp_p
     made = write_experiment(tmp_path, store={"kind": "chroma"})
     parent = run_experiment(made.config())
     again = rescore(parent, metrics="rr@2")
-    audit = again.settings[0].audit
-    assert audit is not None
+    audit = present(again.settings[0].audit)
     assert audit.lost == {"rr@2": None}
     assert audit.overlap == parent.settings[0].audit.overlap  # type: ignore[union-attr]
     assert [one.code for one in again.warnings].count("audit-of-parent") == 1

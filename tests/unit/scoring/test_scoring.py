@@ -13,7 +13,7 @@ import pytrec_eval
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from messages import message_of
+from expectations import message_of
 from ragtrial import compare, score
 from ragtrial.errors import InputError, MetricError, RunFileError
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metrics

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from expectations import present
 from gate_scenarios import part
 from hand_made import contest_over, query_of, report_of, setting_of
 from ragtrial.comparison.comparing import ComparisonOptions
@@ -48,9 +49,7 @@ def test_a_winner_is_judged_by_held_out_queries_or_a_corrected_verdict() -> None
     assert many.verdict is not None
     assert few.verdict is not None
     assert many.verdict.setting == few.verdict.setting == "one"
-    assert many.verdict.p_corrected is not None
-    assert few.verdict.p_corrected is not None
-    assert many.verdict.p_corrected > few.verdict.p_corrected
+    assert present(many.verdict.p_corrected) > present(few.verdict.p_corrected)
 
 
 @pytest.mark.parametrize("share", [0, 20])
@@ -64,23 +63,18 @@ def test_a_question_asked_several_times_in_a_cluster_counts_once(share: int) -> 
         held_out = [f"q{place}" for place in range(share * times)]
         found = decide(Choice(inputs, np.array([0.4, 0.5]), held_out, "base"), AIM)
         assert found.winner is not None
-        assert found.winner.expected is not None
-        assert found.verdict is not None
-        findings.append((found.verdict.ci, found.winner.expected.ci))
+        findings.append((present(found.verdict).ci, present(found.winner.expected).ci))
     assert [ends == pytest.approx(once) for ends, once in zip(findings[1], findings[0], strict=True)] == [True, True]
 
 
-@pytest.mark.parametrize(
-    ("settling", "verdict", "step"),
-    [
-        (None, "inconclusive", "Next: keep the config as it is."),
-        (59, "inconclusive", "Next: keep the config as it is."),
-        (60, "inconclusive", "Next: label about 1 more question to settle the two, or keep the config as it is."),
-        (359, "inconclusive", "Next: label about 300 more questions to settle the two, or keep the config as it is."),
-        (360, "inconclusive", "Next: keep the config as it is."),  # nobody labels 301 questions
-        (None, "no worse", "Next: keep the config as it is, or take the winner if it is cheaper."),
-    ],
-)
+@pytest.mark.parametrize(("settling", "verdict", "step"), [
+    (None, "inconclusive", "Next: keep the config as it is."),
+    (59, "inconclusive", "Next: keep the config as it is."),
+    (60, "inconclusive", "Next: label about 1 more question to settle the two, or keep the config as it is."),
+    (359, "inconclusive", "Next: label about 300 more questions to settle the two, or keep the config as it is."),
+    (360, "inconclusive", "Next: keep the config as it is."),  # nobody labels 301 questions
+    (None, "no worse", "Next: keep the config as it is, or take the winner if it is cheaper."),
+])  # fmt: skip
 def test_no_more_questions_than_people_label_are_asked_for(settling: int | None, verdict: Verdict, step: str) -> None:
     result = SearchResult(
         method="random", seed=0, metric="ndcg@10", settings=4, possible=None, refused=[], ended="", searched=59,

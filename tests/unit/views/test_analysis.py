@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import experiments
+from expectations import present
 from experiments import DOCUMENTS, write_experiment
 from hand_made import contest_between, contest_over, report_of, setting_of
 from ragtrial import run_experiment
@@ -34,8 +35,7 @@ def test_an_analysis_has_its_parts_and_the_best_of_all_as_winner() -> None:
     assert {name: getattr(made, name) for name in type(compared).model_fields} == dict(compared)
     for baseline in (None, "low"):
         made = analyse(contest(), ComparisonOptions(baseline, procedure=AIM.procedure))
-        selection = SELECTION.of(made)
-        assert selection is not None
+        selection = present(SELECTION.of(made))
         assert selection.setting == "high"
     named = analyse(contest(), ComparisonOptions("high", procedure=AIM.procedure))
     assert SELECTION.of(named) is None, "the user chose it, not these questions"
@@ -84,8 +84,7 @@ def test_each_part_is_there_where_it_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("baseline", "pair"), [(None, ("high", "middle")), ("low", ("low", "high"))])
 def test_queries_are_of_the_settings_of_row_one(tmp_path: Path, baseline: str | None, pair: tuple[str, str]) -> None:
     made = analyse(ranked(tmp_path), ComparisonOptions(baseline, procedure=AIM.procedure), queries=True)
-    queries = QUERIES.of(made)
-    assert queries is not None
+    queries = present(QUERIES.of(made))
     assert (queries.won_and_lost.baseline, queries.won_and_lost.setting) == pair
 
 

@@ -160,14 +160,11 @@ def test_a_question_whose_first_hit_answers_shows_the_answer_that_is_missed(tmp_
     assert "No setting has this answer in the first" in card
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("## New\n\n- **Faster** [start](a.md)\n- `reset`", "New: Faster start reset"),
-        ("| a | b |\n| --- | --- |\n| 1 | 2 |", "a | b 1 | 2"),
-        ("2 * 3 # not a title", "2 * 3 # not a title"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("## New\n\n- **Faster** [start](a.md)\n- `reset`", "New: Faster start reset"),
+    ("| a | b |\n| --- | --- |\n| 1 | 2 |", "a | b 1 | 2"),
+    ("2 * 3 # not a title", "2 * 3 # not a title"),
+])  # fmt: skip
 def test_a_snippet_of_markdown_has_no_signs_of_it(text: str, shown: str) -> None:
     assert _snippet(text, "a.md", 150) == shown
     assert _snippet(text, "a.txt", 150) == " ".join(text.split())
@@ -200,17 +197,14 @@ def block(text: str, name: str) -> Any:
     return json.loads(gzip.decompress(b64decode(packed)))
 
 
-@pytest.mark.parametrize(
-    ("others", "line"),
-    [
-        (["1,100", "9.0", "-"], "MB: 2.0 (a) to 9.0 (b)"),
-        (["1,300", "9.0", "-"], "tokens@10: 1,000 (a) to 1,300 (b)"),
-        (["1,100", "-", "-"], "alike for all settings"),
-        (["1,300", "9.0", "2.5"], "tokens@10: 1,000 (a) to 1,300 (b); embed s: up to 2.5"),
-        (["1,100", "-", "2.5"], "alike for all settings; embed s: up to 2.5"),
-        (None, "those of a"),
-    ],
-)
+@pytest.mark.parametrize(("others", "line"), [
+    (["1,100", "9.0", "-"], "MB: 2.0 (a) to 9.0 (b)"),
+    (["1,300", "9.0", "-"], "tokens@10: 1,000 (a) to 1,300 (b)"),
+    (["1,100", "-", "-"], "alike for all settings"),
+    (["1,300", "9.0", "2.5"], "tokens@10: 1,000 (a) to 1,300 (b); embed s: up to 2.5"),
+    (["1,100", "-", "2.5"], "alike for all settings; embed s: up to 2.5"),
+    (None, "those of a"),
+])  # fmt: skip
 def test_the_line_of_the_costs_names_the_first_that_differs_by_a_fifth(others: list[str] | None, line: str) -> None:
     rows = [["a", "1,000", "2.0", "-"], *([["b", *others]] if others else [])]
     assert html_page._costs_line(Table.of(["costs", "tokens@10", "MB", "embed s"], rows)) == line

@@ -190,18 +190,12 @@ def test_matplotlib_is_asked_for(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            ["--plot", "curve", "-o", "x.svg"],
-            "unknown plot 'curve'. Did you mean 'curves'? Plots: differences, curves.",
-        ),
-        (["--plot", "curves", "-o", "x.pdf"], "x.pdf: a plot is written as .svg or .png; name such a file."),
-        (["-o", "x.json"], "x.json: a page is written as .html; with --plot NAME, a plot as .svg or .png."),
-        (["--plot", "curves", "-o", "x"], "x: a plot is written as .svg or .png; name such a file."),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), [
+    (["--plot", "curve", "-o", "x.svg"], "unknown plot 'curve'. Did you mean 'curves'? Plots: differences, curves."),
+    (["--plot", "curves", "-o", "x.pdf"], "x.pdf: a plot is written as .svg or .png; name such a file."),
+    (["-o", "x.json"], "x.json: a page is written as .html; with --plot NAME, a plot as .svg or .png."),
+    (["--plot", "curves", "-o", "x"], "x: a plot is written as .svg or .png; name such a file."),
+])  # fmt: skip
 def test_what_cannot_be_drawn_is_refused_with_what_can_be(
     options: list[str], said: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: Capture,

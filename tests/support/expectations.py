@@ -1,11 +1,12 @@
-"""What errors say."""
+"""What tests expect of a call or of a value."""
 
 from collections.abc import Callable
-from typing import ParamSpec
+from typing import ParamSpec, TypeVar
 
 import pytest
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def message_of(
@@ -15,3 +16,9 @@ def message_of(
     with pytest.raises(error) as caught:
         call(*arguments, **options)
     return str(caught.value)
+
+
+def present(value: T | None) -> T:
+    """The ``value``; None fails the test."""
+    assert value is not None
+    return value
