@@ -243,7 +243,7 @@ class FoundText:
 
     ``start``, ``end`` and ``text`` are None in a run that was made elsewhere: its texts are not known, nor, where it
     has ranks alone, the ``score``. ``pages`` are the first and the last page of the text, counted from 1; None where
-    the document has no pages.
+    the document has no pages. ``headings`` are those of the text and the nearest above, each with where it begins.
     """
 
     rank: int
@@ -255,3 +255,10 @@ class FoundText:
     text: str | None
     grade: int | None = None
     pages: tuple[int, int] | None = None
+    headings: tuple[tuple[int, str], ...] = ()
+
+
+def heading_above(headings: Iterable[tuple[int, str]], position: int, title: str) -> str:
+    """The words of the last of ``headings`` that begins up to ``position``; empty for the title, and without one."""
+    above = [words for start, words in headings if start <= position]
+    return above[-1] if above and above[-1] != title else ""

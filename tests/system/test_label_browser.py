@@ -257,6 +257,7 @@ def test_another_place_of_a_known_answer_is_chosen_by_key_or_mouse(contexts: Con
     with served(worklist) as page, opened(contexts, page, bypass_csp=True) as seen:
         first, second = (seen.page.locator("#group-list button").nth(number) for number in (0, 1))
         expect(first).to_contain_text("returns.md: thirty days")
+        assert first.locator("b").all_inner_texts() == ["a", "returns.md"]
         assert violations(seen.page) == []
         for pressed in ([True, False], [False, True], [False, False], [True, False]):
             seen.press("g")

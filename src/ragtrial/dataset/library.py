@@ -9,19 +9,21 @@ import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from ragtrial.cache.arrays import are_offsets, read_array, write_array
 from ragtrial.dataset.documents import OnError, left_out, read_documents
+from ragtrial.dataset.markdown import Headings
 from ragtrial.dataset.pdf import empty_pages
 from ragtrial.errors import CorpusError, Fault
 from ragtrial.rankings import Counts
-from ragtrial.records import Document, ReportWarning
+from ragtrial.records import Document, ReportWarning, Span
 
 _DIGEST_BYTES = 16
+_headings_of = lru_cache(maxsize=1)(Headings)  # chunks of one document are asked for one after another
 
 
 class Library:
@@ -104,6 +106,10 @@ class Library:
         """The character at which each page of the text starts; empty for a document without pages."""
         start, end = self._page_offsets[position], self._page_offsets[position + 1]
         return tuple(self._pages[start:end].tolist())
+
+    def headings(self, position: int, span: Span) -> list[tuple[int, str]]:
+        """The nearest heading above ``span`` of a text and those inside it: where each begins, and its words."""
+        return _headings_of(self.text(position)).around(span)
 
     @property
     def has_pages(self) -> bool:

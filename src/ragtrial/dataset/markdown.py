@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from ragtrial.records import Span
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -20,6 +22,7 @@ _YAML_FRONT = re.compile(
     r"---[ \t]*\n((?=(?:[ \t]*#.*\n)*[\w\"'-]+[ \t]*:|---)(?:.*\n)*?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)"
 )
 _TOML_FRONT = re.compile(r"\+\+\+[ \t]*\n((?:.*\n)*?)\+\+\+[ \t]*(?:\n|\Z)")
+_MAY_HAVE_HEADINGS = re.compile(r"^ {0,3}(?:#|[=-]+[ \t]*$)", re.MULTILINE)
 _MARK = re.compile(r"[\\`*_\[\]<>!&]")
 _SIGNS = re.compile(
     r"!?\[(?=[^\[\]\n]*\][\[(])"  # the beginning of a link or a picture
@@ -51,8 +54,9 @@ class Headings:
     """
 
     def __init__(self, text: str, tokens: list[Token] | None = None) -> None:
-        blocks = block_tokens(text) if tokens is None else tokens
-        self.all: tuple[Heading, ...] = tuple(_headings(blocks, line_starts(text)))
+        if tokens is None:
+            tokens = block_tokens(text) if _MAY_HAVE_HEADINGS.search(text) else []
+        self.all: tuple[Heading, ...] = tuple(_headings(tokens, line_starts(text)))
         self._starts = [heading.start for heading in self.all]
         self._in_force: list[tuple[Heading, ...]] = [()]
         for heading in self.all:
@@ -66,6 +70,12 @@ class Headings:
     def path(self, position: int) -> tuple[str, ...]:
         """The words of ``at(position)``, those without any left out."""
         return tuple(heading.text for heading in self.at(position) if heading.text)
+
+    def around(self, span: Span) -> list[tuple[int, str]]:
+        """The nearest heading above ``span`` and those inside it: where each begins, and its words."""
+        first = max(0, bisect_right(self._starts, span.start) - 1)
+        headings = self.all[first : bisect_left(self._starts, span.end)]
+        return [(heading.start, heading.text) for heading in headings if heading.text]
 
 
 def titled(text: str) -> tuple[str, str]:

@@ -323,7 +323,7 @@ def _part_rows(queries: Sequence[str], part: ComponentRanking, unit: Unit) -> It
 
 
 def text_rows(scored: Sequence[ScoredSetting], queries: Sequence[Query] = ()) -> Iterator[dict[str, Any]]:
-    """One row for each chunk that any setting returned, in the order of the documents; with its pages, if any.
+    """One row for each chunk that any setting returned, in the order of the documents; with pages and headings, if any.
 
     Then one for each relevant label of ``queries`` that is in no such chunk: its passage, or how its document begins.
     """
@@ -335,9 +335,9 @@ def text_rows(scored: Sequence[ScoredSetting], queries: Sequence[Query] = ()) ->
         for unit, name in zip(units, chunks.ids(units), strict=True):
             if name not in seen:
                 seen.add(name)
-                row, pages = chunks.row(unit), chunks.pages(unit)
+                row, about = chunks.row(unit), {"pages": chunks.pages(unit), "headings": chunks.headings(unit)}
                 places.setdefault(row["doc"], []).append((row["start"], row["end"]))
-                yield row | ({"pages": list(pages)} if pages else {})
+                yield row | {key: value for key, value in about.items() if value}
     library = scored[0].found.chunks.library if scored else None
     for label in (label for query in queries for label in query.relevant_docs if label.relevance > 0):
         span = label.spans[0] if label.spans else Span(0, 0)
@@ -349,5 +349,6 @@ def text_rows(scored: Sequence[ScoredSetting], queries: Sequence[Query] = ()) ->
         document = library.positions[label.doc]
         end = min(span.end, span.start + LABEL_TEXT) if label.spans else LABEL_TEXT
         text = library.text(document)[span.start : end]
-        yield {"chunk": name, "doc": label.doc, "title": library.titles[document], "start": span.start,
-               "end": span.start + len(text), "text": text}  # fmt: skip
+        shown = Span(span.start, span.start + len(text))
+        yield {"chunk": name, "doc": label.doc, "title": library.titles[document], "start": shown.start,
+               "end": shown.end, "text": text, "headings": library.headings(document, shown)}  # fmt: skip

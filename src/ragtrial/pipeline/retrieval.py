@@ -201,5 +201,6 @@ def found_texts(ranked: Ranked, library: Library, row: int = 0) -> list[FoundTex
             title, span = library.titles[int(chunks.document[unit])], chunks.span(unit)
             where = (chunks.document_id(unit), title, span.start, span.end)
             known = None if np.isnan(score) else score
-            hits.append(FoundText(rank, *where, known, chunks.text(unit), pages=chunks.pages(unit)))
+            about = None, chunks.pages(unit), tuple(chunks.headings(unit))
+            hits.append(FoundText(rank, *where, known, chunks.text(unit), *about))
     return hits

@@ -92,7 +92,8 @@ def _hits(row: Row, texts: Mapping[str, Row]) -> Iterator[FoundText]:
         found: dict[str, Any] = {"title": "", "text": None} if chunk is None else texts[chunk]
         first, last = found.get("pages") or (None, None)
         pages = None if first is None or last is None else (first, last)
-        yield FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages)
+        headings = tuple((int(place), str(words)) for place, words in found.get("headings", ()))
+        yield FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages, headings)
 
 
 def grade_of_chunk(query: QueryPart, doc: str, start: int, end: int) -> int | None:

@@ -11,7 +11,7 @@ from ragtrial.config.settings import Setting
 from ragtrial.errors import counted, listed
 from ragtrial.labelling.edits import Item
 from ragtrial.pipeline.chunk_preview import CutSetting, Sizes
-from ragtrial.records import FoundText
+from ragtrial.records import FoundText, heading_above
 from ragtrial.report.model import Report
 from ragtrial.report.schema import JudgmentPart, PassagePart
 from ragtrial.scoring.query_details import FilledPrompt, QueryRanking
@@ -133,27 +133,40 @@ def hit_text(hit: FoundText, width: int, labels: Sequence[JudgmentPart] = ()) ->
     head = f"{hit.rank:>3}  grade {grade}{score}  {hit.doc}"
     if hit.text is None:
         return head
-    head += f" [{hit.start}:{hit.end}]{_pages_text(hit)}"
-    most, text = max(60, 3 * (width - 7)), _marked(hit.text, hit, labels)
+    most, passages = max(60, 3 * (width - 7)), _passages(hit, labels)
+    text = _marked(hit.text, hit.doc, passages)
     start = text.rfind(" ", 0, first - most // 6) if (first := text.find(">>")) > most // 2 else -1
+    shown_from = passages[0][0] if start > 0 else -1  # a heading at the beginning of the text is in it
+    heading = heading_above(hit.headings, (hit.start or 0) + shown_from, hit.title)
+    head += f" [{hit.start}:{hit.end}]{_pages_text(hit)}" + (f"  {heading}" if heading else "")
     body = textwrap.shorten("... " * (start > 0) + text[start + 1 :], most, placeholder=" ...")
     lines = textwrap.wrap(body, max(40, width - 7), initial_indent=" " * 7, subsequent_indent=" " * 7)
     return "\n".join([head, *lines][:_MOST_LINES])
 
 
-def _marked(text: str, hit: FoundText, labels: Sequence[JudgmentPart]) -> str:
-    """The text on one line without signs of Markdown, with the passages of relevant ``labels`` between >> and <<."""
-    start, pieces, place = hit.start or 0, list[str](), 0
+def _passages(hit: FoundText, labels: Sequence[JudgmentPart]) -> list[tuple[int, int]]:
+    """The characters of the text of a hit that are in passages of relevant ``labels``, in order."""
+    start, size = hit.start or 0, len(hit.text or "")
     spans = [span for label in labels if label.doc == hit.doc and label.relevance > 0 for span in label.spans]
-    for span in sorted(spans, key=lambda span: span.start):
-        begin, end = max(place, span.start - start), min(span.end - start, len(text))
-        if begin < end:
-            pieces += [text[place:begin], ">>", text[begin:end], "<<"]
+    inside = sorted((max(0, span.start - start), min(size, span.end - start)) for span in spans)
+    return [(begin, end) for begin, end in inside if begin < end]
+
+
+def _marked(text: str, doc: str, passages: Sequence[tuple[int, int]]) -> str:
+    """The text on one line without signs of Markdown, with ``passages`` between >> and <<."""
+    pieces, place = list[str](), 0
+    for begin, end in passages:
+        if end > place:
+            pieces += [text[place : max(place, begin)], ">>", text[max(place, begin) : end], "<<"]
             place = end
-    marked = "".join([*pieces, text[place:]])
-    for sign, shown in _SIGNS if hit.doc.lower().endswith(_MARKDOWN) else ():
-        marked = sign.sub(shown, marked)
-    return " ".join(marked.split())
+    return plain_line("".join([*pieces, text[place:]]), doc)
+
+
+def plain_line(text: str, doc: str) -> str:
+    """The text on one line; that of a Markdown document without its signs."""
+    for sign, shown in _SIGNS if doc.lower().endswith(_MARKDOWN) else ():
+        text = sign.sub(shown, text)
+    return " ".join(text.split())
 
 
 def _passage_text(label: JudgmentPart, passage: PassagePart) -> str:

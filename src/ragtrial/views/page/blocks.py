@@ -128,7 +128,7 @@ def _below(deep: DeepRanks, documents: dict[str, int]) -> dict[str, Any]:
 
 
 def _text_block(inputs: ComparisonInput, wanted: Sequence[str], taken: int) -> dict[str, Any]:
-    """Title and text by chunk, in the order of ``wanted`` until there is no more room, and how many were left out.
+    """Title, text and headings by chunk, in the order of ``wanted`` until there is no more room, and how many were left out.
 
     ``taken`` is how long the page is without them.
     """
@@ -146,7 +146,8 @@ def _text_block(inputs: ComparisonInput, wanted: Sequence[str], taken: int) -> d
 def _within(rows: Iterable[dict[str, Any]], room: int) -> Iterator[list[Any]]:
     packer, size = zlib.compressobj(6), 0
     for row in rows:
-        kept = [row["doc"], row["start"], row["end"], row["title"], row["text"][:_TEXT_CHARACTERS]]
+        shown = row["doc"], row["start"], row["end"], row["title"], row["text"][:_TEXT_CHARACTERS]
+        kept = [*shown, *filter(None, [row.get("headings")])]
         size += len(packer.compress(json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")))
         if size > room:
             return

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.errors import listed
 from ragtrial.evaluation.metrics import metric_called
+from ragtrial.records import heading_above
 from ragtrial.report.model import TEXTS, label_text
 from ragtrial.report.rows import Row
 from ragtrial.report.schema import JudgmentPart, QueryPart
 from ragtrial.views.page.blocks import FoundHits
+from ragtrial.views.texts import plain_line
 
 MOST = 3
 _WIDTH = 150
@@ -23,20 +24,11 @@ _PASSAGE = 400
 """The most characters of a passage."""
 
 
-_MARKDOWN = (
-    (re.compile(r"^ {0,3}#{1,6} +(.*?)[ #:]*$", re.MULTILINE), r"\1:"),
-    (re.compile(r"^ *(?:[-*+>] +|\|[ |:-]*$)", re.MULTILINE), ""),
-    (re.compile(r"!?\[([^\]]*)\]\([^)\s]*\)"), r"\1"),
-    (re.compile(r"\*\*|__|`|^ *\| *| *\| *$", re.MULTILINE), ""),
-)
-"""Headings, the signs of lists, quotations and rules of tables, links, and emphasis, code and edges of tables."""
-
-
 @dataclass(frozen=True)
 class Text:
-    """A document by its title, and a passage of it, or how it begins; the text is empty if neither is known."""
+    """A place by title and heading, and a passage there, or how it begins; the text is empty if neither is known."""
 
-    title: str
+    place: str
     text: str
     is_passage: bool = False
 
@@ -91,38 +83,37 @@ def _failing(inputs: ComparisonInput, hits: FoundHits, texts: dict[str, Row], ro
     if label is not None:
         ranks = _ranks(inputs.names, [_rank(hits, row, at, label, k) for at in range(len(hits.settings))], k)
     answer = None if label is None else _answer(label, texts)
-    found = None if not first else _beginning(hits, texts, first[0])
+    found = _beginning(texts.get(hits.names[first[0]]), hits.keys[first[0]][0]) if first else None
     return Failing(question=query.text or query.id, answer=answer, found=found, ranks=ranks)
 
 
 def _answer(label: JudgmentPart, texts: dict[str, Row]) -> Text:
-    """The document of the label, with the labelled passage; without one, how the document begins."""
-    rows = [text for text in texts.values() if text["doc"] == label.doc]
-    for text in rows:
-        for span in label.spans:
-            if text["start"] <= span.start and span.end <= text["end"]:
-                passage = text["text"][span.start - text["start"] : span.end - text["start"]]
-                return Text(text["title"] or label.doc, _snippet(passage, label.doc, _PASSAGE), is_passage=True)
-    title = next((text["title"] for text in rows if text["title"]), "")
-    start = label.spans[0].start if label.spans else 0
-    begins = next((text["text"].removeprefix(f"# {title}") for text in rows if text["start"] == start), "")
-    return Text(title or label.doc, _snippet(begins, label.doc, _WIDTH), is_passage=bool(label.spans and begins))
+    """The place of the label, with the labelled passage; without one, how the document begins."""
+    rows = [row for row in texts.values() if row["doc"] == label.doc]
+    passages = [
+        Text(_place(row, span.start), row["text"][span.start - row["start"] : span.end - row["start"]], is_passage=True)
+        for row in rows
+        for span in label.spans
+        if row["start"] <= span.start < row["end"]
+    ]
+    if passages:
+        passage = max(passages, key=lambda passage: len(passage.text))
+        return replace(passage, text=textwrap.shorten(plain_line(passage.text, label.doc), _PASSAGE, placeholder=" …"))
+    return _beginning(next((row for row in rows if row["start"] == 0), None), label.doc)
 
 
-def _beginning(hits: FoundHits, texts: dict[str, Row], code: int) -> Text:
-    text = texts.get(hits.names[code])
-    if text is None:
-        return Text(hits.keys[code][0], "")
-    begins = text["text"].removeprefix(f"# {text['title']}")
-    return Text(text["title"] or text["doc"], _snippet(begins, text["doc"], _WIDTH))
+def _beginning(row: Row | None, doc: str) -> Text:
+    """How a text begins, without the heading that its place ends with."""
+    if row is None:
+        return Text(doc, "")
+    text = row["text"].partition("\n")[2] if row["text"].startswith("#") else row["text"]
+    return Text(_place(row, row["start"]), textwrap.shorten(plain_line(text, doc), _WIDTH, placeholder=" …"))
 
 
-def _snippet(text: str, doc: str, width: int) -> str:
-    """The text on one line of at most ``width``; that of a Markdown document without its signs."""
-    if doc.endswith((".md", ".markdown")):
-        for sign, plain in _MARKDOWN:
-            text = sign.sub(plain, text)
-    return textwrap.shorten(text, width, placeholder=" …")
+def _place(row: Row, position: int) -> str:
+    """The title of the document, and the nearest heading above the character at ``position``."""
+    heading = heading_above(row.get("headings", ()), position, row["title"])
+    return " › ".join(filter(None, [row["title"] or row["doc"], heading]))
 
 
 def _rank(hits: FoundHits, row: int, index: int, label: JudgmentPart, k: int | None) -> int | None:

@@ -97,11 +97,18 @@ function drawGroups() {
   $("group-list").replaceChildren(...groups.map(({ name, lines }) => {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = shown(lines.join("\n"));
+    button.append(...lines.flatMap((line, place) => [place ? "\n" : "", ...answerParts(line, name)]));
     button.setAttribute("aria-pressed", name === group);
     button.addEventListener("click", () => act("group", { group: name === group ? "" : name }));
     return button;
   }));
+}
+
+// A line of a known answer: the name of its group, or the document in bold, and the passage.
+function answerParts(line, name) {
+  const document_ = document.createElement("b");
+  document_.textContent = shown(line === name ? line : line.split(": ", 1)[0]);
+  return [document_, shown(line).slice(document_.textContent.length)];
 }
 
 async function chooseNextGroup() {

@@ -72,7 +72,7 @@ function listQueries() {
 function queryRow(query) {
   const { id, text, tags } = summary.queries[query];
   const words = made("span", { class: "w", dir: "auto" }, plain(text || id), tags.length ? made("small", {}, " " + plain(tags.join(", "))) : null);
-  const row = made("details", { class: "q", "data-query": String(query), "data-id": plain(id), open: query === state.q }, made("summary", { class: "row" }, words, ...(isWide() ? strip(query) : isAnyScored() ? cells(query) : firstTitles(query))), made("div", { class: "o" }));
+  const row = made("details", { class: "q", "data-query": String(query), "data-id": plain(id), open: query === state.q }, made("summary", { class: "row" }, words, ...(isWide() ? strip(query) : isAnyScored() ? cells(query) : firstPlaces(query))), made("div", { class: "o" }));
   row.addEventListener("toggle", () => {
     if (row.open && state.q !== query) openQuery(query);
     else if (!row.open && state.q === query) { state.q = null; writeFragment(); }
@@ -92,11 +92,17 @@ function cells(query) {
     return cell;
   });
 }
-// Where no question is scored: the title of the first hit of each setting.
-function firstTitles(query) {
+// The title of a hit, and the nearest heading above a character of it.
+function placeOf(hit, row, position = hit.start) {
+  const [, , , title, , headings = []] = row ?? [];
+  const heading = headings.findLast(([start]) => start <= position)?.[1];
+  return [title || hit.doc, heading === title ? null : heading].filter(Boolean).join(" \u203a ");
+}
+// Where no question is scored: the place of the first hit of each setting.
+function firstPlaces(query) {
   return summary.order.map((setting) => {
     const cell = made("small", { class: "mute" });
-    hitsOf(setting, query).then(async ([hit]) => { cell.textContent = hit ? shortened((await textOf(hit))?.[3] || hit.doc) : "nothing"; });
+    hitsOf(setting, query).then(async ([hit]) => { cell.textContent = hit ? shortened(placeOf(hit, await textOf(hit)), 60) : "nothing"; });
     return cell;
   });
 }
@@ -177,12 +183,12 @@ async function showQuery() {
     if (mark) passage.scrollTop = mark.offsetTop - passage.offsetTop - 24;
   }
 }
-// The first hits of every setting: the grade in a disc, and the title.
+// The first hits of every setting: the grade in a disc, and the place.
 async function firstHits(query) {
   const lists = await Promise.all(summary.order.map(async (setting) => {
     const hits = (await hitsOf(setting, query)).slice(0, FIRST_HITS);
-    const titles = await Promise.all(hits.map(async (hit) => (await textOf(hit))?.[3] || hit.doc));
-    return made("div", {}, made("b", {}, plain(names[setting])), hits.length ? made("ol", {}, ...hits.map((hit, place) => made("li", {}, disc(hit.grade), plain(titles[place])))) : made("p", {}, "nothing"));
+    const places = await Promise.all(hits.map(async (hit) => placeOf(hit, await textOf(hit))));
+    return made("div", {}, made("b", {}, plain(names[setting])), hits.length ? made("ol", {}, ...hits.map((hit, place) => made("li", {}, disc(hit.grade), plain(places[place])))) : made("p", {}, "nothing"));
   }));
   return made("div", {}, made("div", { class: "firsts" }, ...lists),
     made("p", { class: "mute" }, `First ${FIRST_HITS}. `, disc(3), " grade of the label, ", disc(0), " labelled not relevant, ", disc(null), " no label: counts as 0."));
@@ -229,11 +235,12 @@ function ranked(setting, hits, others, below, query, texts, wordings) {
     })));
 }
 // The text of a hit with the labelled passages inside it marked. Offsets count code points, as in the report.
-function marked([, start, , title, text], hit, query) {
+function marked(row, hit, query) {
+  const [, start, , , text] = row;
   const spans = query.labels.filter(([doc, grade]) => doc === hit.doc && grade > 0).flatMap(([, , places]) => places)
     .map(([from, to]) => [from - start, to - start]).filter(([from, to]) => to > 0 && from < text.length).sort((one, other) => one[0] - other[0]);
   const points = spans.length ? [...text] : null;
-  const made_ = title ? [made("strong", {}, plain(title) + " ")] : [];
+  const made_ = [made("strong", {}, plain(placeOf(hit, row, start + Math.max(0, spans[0]?.[0] ?? 0))) + " ")];
   let place = 0;
   for (const [from, to] of spans) {
     const [begin, end] = [Math.max(place, from), Math.min(points.length, to)];
