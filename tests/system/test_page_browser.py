@@ -150,6 +150,35 @@ def test_a_report_without_texts_shows_what_it_has(look: Look, file: Path, tmp_pa
     assert seen.page.locator("#detail .passage").count() == 0
 
 
+def test_a_hit_stands_under_the_nearest_heading_above_its_passage(look: Look, tmp_path: Path) -> None:
+    guide = "# Guide\n\n## First steps\n\nPlug it in.\n\n## Repairs\n\nCall the shop on Monday.\n\n## Waste\n\nNone."
+    label = {"doc": "guide.md", "quote": "Call the shop on Monday."}
+    queries = [*QUERIES, {"id": "shop", "text": "call the shop on Monday", "relevant_docs": [label]}]
+    report = run_experiment(write_experiment(tmp_path, {**DOCUMENTS, "guide.md": guide}, queries).config())
+    seen = look(write_page(report.folder, tmp_path / "page.html", "--metric", "ndcg@3"))
+    seen.show("All")
+    seen.open("shop")
+    hit = seen.page.locator("#detail .lists li", has_text="guide.md")
+    assert hit.locator(".place").inner_text() == "Guide › Repairs"
+    assert hit.locator("mark").inner_text() == label["quote"]
+    assert "Guide › Repairs" in seen.page.locator("#detail .firsts").inner_text()
+
+
+def test_bars_above_1_end_at_the_highest_value_of_any_question(look: Look, tmp_path: Path) -> None:
+    table = tmp_path / "times.csv"
+    table.write_text("question,system,metric,score\n" + "".join(
+        f"q{row},{name},latency_ms,{value}\n" for name, values in {"a": (50, 200), "b": (49, 20)}.items()
+        for row, value in enumerate(values)
+    ))  # fmt: skip
+    seen = look(write_page(table, tmp_path / "page.html", "--lower-is-better", "latency_ms"))
+    seen.show("All")
+    assert "latency_ms (bar, 0 to 200)" in seen.page.locator("#query-head").inner_text()
+    bars = seen.page.locator("#query-rows .c").evaluate_all(
+        "cells => cells.map(cell => cell.style.getPropertyValue('--v'))"
+    )
+    assert sorted(map(int, bars)) == [10, 25, 25, 100]
+
+
 def test_one_setting_alone_is_shown_without_a_comparison(look: Look, tmp_path: Path) -> None:
     report = run_experiment(write_experiment(tmp_path).config())
     seen = look(write_page(report.folder, tmp_path / "page.html", "--metric", "ndcg@3"))

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrial.dataset.markdown import Headings, block_tokens, line_starts
+from ragtrial.records import Span
 from text_strategies import document_texts
 
 MANUAL = """---
@@ -27,6 +28,23 @@ On.
 
 Hold.
 """
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "around"),
+    [
+        ("Before", "# Hub", []),
+        ("Before", "Intro", ["Hub S"]),
+        ("Intro", "### Power", ["Hub S", "Set-up"]),
+        ("### Power", "On.", ["Power"]),
+        ("Hold", "Hold", ["Reset"]),
+    ],
+)
+def test_around_a_stretch_are_its_headings_and_the_nearest_above(start: str, end: str, around: list[str]) -> None:
+    span = Span(MANUAL.index(start), MANUAL.index(end))
+    headings = Headings(MANUAL).around(span)
+    assert [words for _, words in headings] == around
+    assert all(MANUAL[place:].lstrip("# ").startswith(words.removesuffix(" S")) for place, words in headings)
 
 
 def words(text: str) -> list[tuple[int, str]]:

@@ -25,7 +25,6 @@ from ragtrial.comparison.sweep_effects import EffectPart, EffectsPart, LevelsPar
 from ragtrial.report.model import Report, write_folder
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.page import html_page, page
-from ragtrial.views.page.failing import _snippet
 from ragtrial.views.page.verdict import MOST_NAMED_ROWS, Axis, axis_over, effects_of, verdict_of
 from ragtrial.views.table import Table
 
@@ -160,14 +159,19 @@ def test_a_question_whose_first_hit_answers_shows_the_answer_that_is_missed(tmp_
     assert "No setting has this answer in the first" in card
 
 
-@pytest.mark.parametrize(("text", "shown"), [
-    ("## New\n\n- **Faster** [start](a.md)\n- `reset`", "New: Faster start reset"),
-    ("| a | b |\n| --- | --- |\n| 1 | 2 |", "a | b 1 | 2"),
-    ("2 * 3 # not a title", "2 * 3 # not a title"),
-])  # fmt: skip
-def test_a_snippet_of_markdown_has_no_signs_of_it(text: str, shown: str) -> None:
-    assert _snippet(text, "a.md", 150) == shown
-    assert _snippet(text, "a.txt", 150) == " ".join(text.split())
+def test_a_passage_stands_under_the_nearest_heading_above_it(tmp_path: Path) -> None:
+    """Which is not the last heading of its chunk, nor the first."""
+    guide = "# Guide\n\n## First steps\n\nPlug it in.\n\n## Repairs\n\nCall **the shop** on Monday.\n\n## Waste\n\nNo."
+    label = {"doc": "guide.md", "quote": "Call **the shop** on Monday."}
+    query = {"id": "q", "text": "rye bread", "relevant_docs": [label]}
+    documents = {**DOCUMENTS, "guide.md": guide}
+    short = {name: {**retriever, "top_k": 1} for name, retriever in RETRIEVERS.items()}
+    report = run_experiment(write_experiment(tmp_path, documents, [*QUERIES, query], retrievers=short).config())
+    contest = input_of([str(report.folder)])
+    cards = re.findall(r"<article>.*?</article>", page(contest, options_of(contest)).decode(), re.DOTALL)
+    (card,) = (card for card in cards if ">rye bread</h3>" in card)
+    assert "<b>Guide › Repairs</b>: <mark>Call the shop on Monday.</mark>" in card
+    assert '<dt>It found first</dt><dd dir="auto"><b>Rye bread</b>' in card
 
 
 def test_of_many_queries_the_page_shows_a_random_sample(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,14 @@
 """The table says over how many queries each mean is, and shows what fits."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ragtrial import Report, load_report
 from ragtrial.records import FoundText
-from ragtrial.report.schema import MeanPart
+from ragtrial.report.schema import JudgmentPart, MeanPart
 from ragtrial.scoring.query_details import QueryRanking
 from ragtrial.views.report_tables import audit_table, fact_table, metric_table, named_metrics, score_table
 from ragtrial.views.table import Column, Table, best_cells, cell_kind, mean_table
@@ -148,6 +149,18 @@ PLAIN = "Give permission: · Ring · Meaning · Solid · All well set snake_case
 def test_hits_are_plain_text_without_the_signs_of_markdown(doc: str, shown: str) -> None:
     lines = hit_text(FoundText(1, doc, "", 0, 9, None, MARKDOWN), 200).splitlines()[1:]
     assert " ".join(" ".join(lines).split()) == shown
+
+
+def test_a_hit_is_named_by_the_nearest_heading_above_what_is_shown_of_it() -> None:
+    """Unless the text begins with that heading, or it is the title; a long text begins shortly before its passage."""
+    headings = ((0, "Oven"), (40, "Cleaning"), (500, "Repairs"))
+    text = "\n\nSome words. " * 40 + "Call the shop."
+    hit = FoundText(1, "oven.md", "Oven", 60, 60 + len(text), None, text, None, None, headings)
+    label = JudgmentPart(doc="oven.md", relevance=1, spans=[{"start": 600, "end": 614}])
+    assert hit_text(hit, 80).splitlines()[0].endswith(f"[60:{60 + len(text)}]  Cleaning")
+    assert hit_text(hit, 80, [label]).splitlines()[0].endswith("]  Repairs")
+    assert hit_text(replace(hit, start=40), 80).splitlines()[0].endswith("]")
+    assert hit_text(replace(hit, start=20), 80).splitlines()[0].endswith("]")
 
 
 def test_a_hit_to_judge_has_all_of_its_text_and_is_no_wider_than_the_screen() -> None:

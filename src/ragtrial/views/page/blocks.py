@@ -128,9 +128,9 @@ def _below(deep: DeepRanks, documents: dict[str, int]) -> dict[str, Any]:
 
 
 def _text_block(inputs: ComparisonInput, wanted: Sequence[str], taken: int) -> dict[str, Any]:
-    """Title, text and headings by chunk, in the order of ``wanted`` until there is no more room, and how many were left out.
+    """Title, text and headings by chunk, in the order of ``wanted`` until there is no more room.
 
-    ``taken`` is how long the page is without them.
+    ``left_out`` counts those left out, and ``taken`` is how long the page is without them.
     """
     room = min(TEXT_BYTES, int((ALL_BYTES - taken) / _ENVELOPE))
     places = {name: place for place, name in enumerate(wanted) if name}

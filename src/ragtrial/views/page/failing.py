@@ -38,7 +38,7 @@ class Failing:
     """A question, the best answer that is not the first hit, the first hit, and the ranks of the answer in words."""
 
     question: str
-    answer: Text | None
+    answer: Text
     found: Text | None
     ranks: str
 
@@ -77,14 +77,11 @@ def _failing(inputs: ComparisonInput, hits: FoundHits, texts: dict[str, Row], ro
     labels = sorted(query.relevant_docs, key=lambda label: (label.relevance, bool(label.spans)), reverse=True)
     answers = [label for label in labels if label.relevance > 0]
     missed = [label for label in answers if _rank(hits, row, index, label, 1) is None]
-    label = next(iter(missed + answers), None)
+    label, k = (missed + answers)[0], metric_called(inputs.primary).k
     first = hits.settings[index].of_query(row)[:1]
-    k, ranks = metric_called(inputs.primary).k, ""
-    if label is not None:
-        ranks = _ranks(inputs.names, [_rank(hits, row, at, label, k) for at in range(len(hits.settings))], k)
-    answer = None if label is None else _answer(label, texts)
+    ranks = _ranks(inputs.names, [_rank(hits, row, at, label, k) for at in range(len(hits.settings))], k)
     found = _beginning(texts.get(hits.names[first[0]]), hits.keys[first[0]][0]) if first else None
-    return Failing(question=query.text or query.id, answer=answer, found=found, ranks=ranks)
+    return Failing(question=query.text or query.id, answer=_answer(label, texts), found=found, ranks=ranks)
 
 
 def _answer(label: JudgmentPart, texts: dict[str, Row]) -> Text:

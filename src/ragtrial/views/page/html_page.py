@@ -134,10 +134,10 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
     conclusion, procedure = analysis.conclusion, analysis.procedure
     axes = analysis.found.get("axes")
     effects = effects_of(axes, inputs.sign(inputs.primary), procedure.margin, procedure.confidence) if axes else None
-    setting = (conclusion.top or ranked)[0]
+    plot, setting = plot_of(inputs, analysis, ranked), (conclusion.top or ranked)[0]
     means, cutoffs = means_by_metric(inputs), answers_by_cutoff(inputs, ranked)
     costs = cost_table(_named_parts(inputs))
-    reading = meanings_in(conclusion.sentences)
+    verdicts = [row.verdict for drawn in (plot, effects) if drawn for row in drawn.rows]
     return template("template.html").render(
         title=", ".join(dict.fromkeys(contender.report.experiment for contender in inputs.settings)),
         policy=content_policy(style, script),
@@ -149,14 +149,14 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
         verdict=verdict_of(analysis, effects),
         gates=_gates(findings) if findings and findings.gates else [],
         caveats=_caveats(analysis, inputs),
-        plot=plot_of(inputs, analysis, ranked),
+        plot=plot,
         effects=effects,
         meanings=KEY,
         level=percent(procedure.confidence),
         failing=failing_questions(shown, hits, setting),
         failing_setting=setting if len(ranked) <= MOST_NAMED_ROWS else "the setting on top",
         heading=heading(analysis) if rows else "",
-        reading=reading,
+        reading=meanings_in([*conclusion.sentences, *verdicts]),
         origins=origins,
         warnings=list({warning.message: warning for warning in warnings}.values()),
         left_out=left_out_line(analysis, rows),

@@ -53,6 +53,7 @@ _MARKS = {
 }  # fmt: skip
 _OF_MARGIN = ("no worse", "worse within the margin")
 KEY = {
+    "top": "the setting that the others are compared with",
     "worse": "CI on the worse side of 0: worse",
     "good": "CI on the better side of 0: better",
     "same": "no worse within the margin",
@@ -327,8 +328,7 @@ def _row(
     if setting.name not in (*conclusion.top, analysis.procedure.baseline):
         return replace(row, mark="", said="no comparison")
     word = {"best": "best", "leading": "leading", "baseline": "baseline"}.get(conclusion.kind, "highest")
-    said = "the setting that the others are compared with"
-    return replace(row, mark="top", difference=0.0, verdict=word, said=said)
+    return replace(row, mark="top", difference=0.0, verdict=word, said=KEY["top"])
 
 
 def _compared(row: Row, analysis: Analysis, part: ComparisonPart) -> Row:

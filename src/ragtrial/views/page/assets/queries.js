@@ -9,6 +9,8 @@ let listed = [];
 const way = (metric = 0) => (summary.metrics[metric].better === "lower" ? -1 : 1);
 const isWide = () => summary.order.length > MOST_COLUMNS;
 const valuesOf = (query) => summary.order.map((setting) => summary.values[state.m][setting][query]);
+// The value of a full bar: 1, or the highest of any question, so that bars of all rows compare.
+const fullBar = () => summary.values[state.m].flat().reduce((most, value) => Math.max(most, value ?? 0), 1);
 const ranksOf = (query) => summary.order.map((setting) => summary.first[setting][query]);
 const isScored = (query) => summary.values[0].some((values) => values[query] != null);
 const isAnswerable = (query) => !summary.queries[query].tags.includes("unanswerable");
@@ -58,31 +60,33 @@ function refreshQueries() {
 }
 function listQueries() {
   const metric = summary.metrics[state.m].name;
+  const most = fullBar();
+  const scale = most > 1 ? `, 0 to ${most.toLocaleString("en", { maximumSignificantDigits: 3 })}` : "";
   const head = isWide()
-    ? [made("span", {}, `the darker, the better its ${metric}; empty: 0`), made("span", {}, `${names.length} settings, as above from left`), made("span", {}, metric), made("span", {}, summary.has_rankings ? "no answer" : "")]
-    : [made("span", {}, !isAnyScored() ? "the first hit of each setting" : `${metric} (bar)${summary.k ? ", and the rank of the first answer (#)" : ""}${names.length > 1 ? "; bold: best" : ""}`), ...summary.order.map((setting) => made("b", {}, plain(names[setting])))];
+    ? [made("span", {}, `the darker, the higher its ${metric}${scale}; empty: 0`), made("span", {}, `${names.length} settings, as above from left`), made("span", {}, metric), made("span", {}, summary.has_rankings ? "no answer" : "")]
+    : [made("span", {}, !isAnyScored() ? "the first hit of each setting" : `${metric} (bar${scale})${summary.k ? ", and the rank of the first answer (#)" : ""}${names.length > 1 ? "; bold: best" : ""}`), ...summary.order.map((setting) => made("b", {}, plain(names[setting])))];
   document.getElementById("query-head").replaceChildren(...head);
   for (const name of ["choose-order", "choose-metric"]) document.getElementById(name).parentElement.style.display = isAnyScored() ? "" : "none";
-  document.getElementById("query-rows").replaceChildren(...listed.slice(0, visible).map(queryRow));
+  document.getElementById("query-rows").replaceChildren(...listed.slice(0, visible).map((query) => queryRow(query, most)));
   document.getElementById("query-count").textContent = plural(listed.length, "question");
   const more = document.getElementById("query-more");
   more.hidden = listed.length <= visible;
   more.textContent = `Show ${listed.length - visible > MORE ? `${MORE} of ` : ""}the other ${(listed.length - visible).toLocaleString("en")}`;
 }
-function queryRow(query) {
+function queryRow(query, most) {
   const { id, text, tags } = summary.queries[query];
   const words = made("span", { class: "w", dir: "auto" }, plain(text || id), tags.length ? made("small", {}, " " + plain(tags.join(", "))) : null);
-  const row = made("details", { class: "q", "data-query": String(query), "data-id": plain(id), open: query === state.q }, made("summary", { class: "row" }, words, ...(isWide() ? strip(query) : isAnyScored() ? cells(query) : firstPlaces(query))), made("div", { class: "o" }));
+  const row = made("details", { class: "q", "data-query": String(query), "data-id": plain(id), open: query === state.q }, made("summary", { class: "row" }, words, ...(isWide() ? strip(query, most) : isAnyScored() ? cells(query, most) : firstPlaces(query))), made("div", { class: "o" }));
   row.addEventListener("toggle", () => {
     if (row.open && state.q !== query) openQuery(query);
     else if (!row.open && state.q === query) { state.q = null; writeFragment(); }
   });
   return row;
 }
-function cells(query) {
+function cells(query, most) {
   const values = valuesOf(query);
   const known = values.filter((value) => value != null).map((value) => way(state.m) * value);
-  const [best, ranks, most] = [Math.max(...known), ranksOf(query), Math.max(1, ...known)];
+  const [best, ranks] = [Math.max(...known), ranksOf(query)];
   return values.map((value, place) => {
     const isBest = value != null && known.length > 1 && way(state.m) * value === best && new Set(known).size > 1;
     const isMissed = summary.k && isScored(query) && ranks[place] === 0;
@@ -92,9 +96,10 @@ function cells(query) {
     return cell;
   });
 }
-// The title of a hit, and the nearest heading above a character of it.
-function placeOf(hit, row, position = hit.start) {
+// The title of a hit, and the nearest heading above its first labelled passage, or above its text.
+function placeOf(hit, row, query) {
   const [, , , title, , headings = []] = row ?? [];
+  const position = hit.start + Math.max(0, row ? passagesIn(row, hit, query)[0]?.[0] ?? 0 : 0);
   const heading = headings.findLast(([start]) => start <= position)?.[1];
   return [title || hit.doc, heading === title ? null : heading].filter(Boolean).join(" \u203a ");
 }
@@ -102,17 +107,16 @@ function placeOf(hit, row, position = hit.start) {
 function firstPlaces(query) {
   return summary.order.map((setting) => {
     const cell = made("small", { class: "mute" });
-    hitsOf(setting, query).then(async ([hit]) => { cell.textContent = hit ? shortened(placeOf(hit, await textOf(hit)), 60) : "nothing"; });
+    hitsOf(setting, query).then(async ([hit]) => { cell.textContent = hit ? shortened(placeOf(hit, await textOf(hit), summary.queries[query]), 60) : "nothing"; });
     return cell;
   });
 }
 // One cell per setting in four steps of the metric; empty where the value is 0.
-function strip(query) {
+function strip(query, most) {
   const values = valuesOf(query);
   const known = values.filter((value) => value != null);
   if (!known.length) return [made("span"), made("small", {}, "not scored"), made("span")];
   const paths = ["", "", "", ""];
-  const most = Math.max(1, ...known);
   values.forEach((value, place) => { if (value > 0) paths[Math.min(3, Math.ceil((4 * value) / most) - 1)] += `M${place} 0h.9v1h-.9z`; });
   const drawn = drawing("svg", { class: "hs", viewBox: `0 0 ${values.length} 1`, preserveAspectRatio: "none", "aria-hidden": "true" }, ...paths.map((d) => drawing("path", { d })));
   const missed = ranksOf(query).filter((rank) => rank === 0).length;
@@ -187,7 +191,7 @@ async function showQuery() {
 async function firstHits(query) {
   const lists = await Promise.all(summary.order.map(async (setting) => {
     const hits = (await hitsOf(setting, query)).slice(0, FIRST_HITS);
-    const places = await Promise.all(hits.map(async (hit) => placeOf(hit, await textOf(hit))));
+    const places = await Promise.all(hits.map(async (hit) => placeOf(hit, await textOf(hit), summary.queries[query])));
     return made("div", {}, made("b", {}, plain(names[setting])), hits.length ? made("ol", {}, ...hits.map((hit, place) => made("li", {}, disc(hit.grade), plain(places[place])))) : made("p", {}, "nothing"));
   }));
   return made("div", {}, made("div", { class: "firsts" }, ...lists),
@@ -231,23 +235,28 @@ function ranked(setting, hits, others, below, query, texts, wordings) {
         made("div", { class: "head" }, made("span", {}, `${hit.rank}.`), made("span", { class: "doc" }, plain(hit.doc)),
           disc(hit.grade), made("span", { class: "mute" }, grade),
           made("span", { class: "mute" }, hit.score == null ? "" : `score ${hit.score}`), made("span", { class: "mute" }, moved)),
-        text ? made("p", { class: "passage", dir: "auto" }, ...marked(text, hit, query)) : null);
+        ...(text ? passage(text, hit, query) : []));
     })));
 }
-// The text of a hit with the labelled passages inside it marked. Offsets count code points, as in the report.
-function marked(row, hit, query) {
-  const [, start, , , text] = row;
-  const spans = query.labels.filter(([doc, grade]) => doc === hit.doc && grade > 0).flatMap(([, , places]) => places)
+// The labelled passages inside a text, as places in it. Offsets count code points, as in the report.
+function passagesIn([, start, , , text], hit, query) {
+  return query.labels.filter(([doc, grade]) => doc === hit.doc && grade > 0).flatMap(([, , places]) => places)
     .map(([from, to]) => [from - start, to - start]).filter(([from, to]) => to > 0 && from < text.length).sort((one, other) => one[0] - other[0]);
+}
+// The place of a hit, which is that of its first labelled passage, and the text with these passages marked.
+function passage(row, hit, query) {
+  const spans = passagesIn(row, hit, query);
+  const text = row[4];
   const points = spans.length ? [...text] : null;
-  const made_ = [made("strong", {}, plain(placeOf(hit, row, start + Math.max(0, spans[0]?.[0] ?? 0))) + " ")];
+  const parts = [];
   let place = 0;
   for (const [from, to] of spans) {
     const [begin, end] = [Math.max(place, from), Math.min(points.length, to)];
     if (end <= begin) continue;
-    made_.push(dense(points.slice(place, begin).join("")), made("mark", {}, dense(points.slice(begin, end).join(""))));
+    parts.push(dense(points.slice(place, begin).join("")), made("mark", {}, dense(points.slice(begin, end).join(""))));
     place = end;
   }
-  made_.push(dense(points ? points.slice(place).join("") : text));
-  return made_;
+  parts.push(dense(points ? points.slice(place).join("") : text));
+  const where = plain(placeOf(hit, row, query));
+  return [where === hit.doc ? null : made("p", { class: "place", dir: "auto" }, where), made("p", { class: "passage", dir: "auto" }, ...parts)];
 }
