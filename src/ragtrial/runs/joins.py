@@ -20,7 +20,7 @@ from ragtrial.runs import lines
 from ragtrial.runs.compiled import compiled_library
 from ragtrial.runs.compiled.library import PADDING, Room, cut_of
 from ragtrial.runs.qrels import Duplicates, Judgments, Order, Qrels, Run, RunHits
-from ragtrial.runs.streams import Source, name_of, open_source
+from ragtrial.runs.streams import Source, name_of, open_source, release
 
 MOST_NAMES = 10
 """The most names that are kept of unjudged queries, and of documents."""
@@ -357,8 +357,10 @@ def read_sound_qrels(path: Source) -> Qrels | None:
     rows = rows.gathered()
     names = tuple(name.decode("utf-8", "surrogateescape") for name in rows.queries)
     judgments = Judgments(rows.starts, rows.ranks.astype(np.int32), np.zeros(len(names), dtype=np.bool_))
-    qrels = Qrels(names, rows.documents(), judgments)
-    return None if join(rows, Judged(Qrels.of([])), Rules("file", "first", has_scores=False)).hits.duplicates else qrels
+    if join(rows, Judged(Qrels.of([])), Rules("file", "first", has_scores=False)).hits.duplicates:
+        return None
+    release(path)
+    return Qrels(names, rows.documents(), judgments)
 
 
 def read_run(

@@ -143,9 +143,10 @@ def test_the_bounds_are_those_of_plain_loops(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("skewness", "sizes", "within", "factor"), [
-    ("none", [2] * 10, 1.0, 1.5), ("none", [2] * 10, 3.0, 1.5), ("none", [2] * 16, 1.0, 1.25), ("none", [2] * 22, 1.0, 1.0),
-    ("none", [2] * 10, 0.0, 1.0), ("none", [2] * 10, 3**-0.5, 1.25), ("none", [2] * 2 + [1] * 8, 1.0, 1.25),
-    ("none", [1] * 10, 1.0, 1.0), ("of clusters", [2] * 10, 1.0, 1.0), ("of queries", [6] * 10, 1.0, 1.0),
+    ("none", [2] * 10, 1.0, 1.5), ("none", [2] * 10, 3.0, 1.5), ("none", [2] * 16, 1.0, 1.25),
+    ("none", [2] * 22, 1.0, 1.0), ("none", [2] * 10, 0.0, 1.0), ("none", [2] * 10, 3**-0.5, 1.25),
+    ("none", [2] * 2 + [1] * 8, 1.0, 1.25), ("none", [1] * 10, 1.0, 1.0), ("of clusters", [2] * 10, 1.0, 1.0),
+    ("of queries", [6] * 10, 1.0, 1.0),
 ])  # fmt: skip
 def test_critical_values_of_few_clusters_are_lowered_unless_differences_are_skewed_or_repeated(
     skewness: str, sizes: list[int], within: float, factor: float

@@ -216,8 +216,8 @@ class Sample:
     """The moments of the differences of a family, before any inference; arrays of shape (comparisons,).
 
     Values are the differences divided by ``scale``, a power of two for each comparison, so that no square is too large
-    or too small for a float. ``tested`` marks the comparisons with enough nonzero differences. ``scaled_between`` is the
-    sum of squares between clusters: the squared residual of each over its number of queries.
+    or too small for a float. ``tested`` marks the comparisons with enough nonzero differences. ``scaled_between`` is
+    the sum of squares between clusters: the squared residual of each over its number of queries.
     """
 
     def __init__(self, family: Family) -> None:
