@@ -67,7 +67,7 @@ from ragtrial.engines import Index
 from ragtrial.engines.chroma import ChromaEngine
 from ragtrial.pipeline import results
 from ragtrial.pipeline.corpus_stages import IndexStage
-from ragtrial.pipeline.run import Outcome, Run
+from ragtrial.pipeline.run import Run, RunOutcome
 from ragtrial.rankings import Floats, Rankings
 from ragtrial.records import Question
 from ragtrial.report.model import environment
@@ -337,7 +337,7 @@ def one_round(folder: Path, profiler: cProfile.Profile | None = None) -> Round:
         index = run.corpus.stages(setting).index
         assert index is not None
         run.corpus.runner.artefact(index)
-    run.score(before, Outcome())
+    run.score(before, RunOutcome())
     own.spent = opening.spent = Seconds()
     Clock.profiler = profiler
     with profiler or nullcontext():

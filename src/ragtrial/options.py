@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, GetJsonSchemaHandler, SecretStr, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    SecretStr,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -514,3 +523,22 @@ def _from_environment(value: object) -> object:
 
 Secret = Annotated[SecretStr, BeforeValidator(_from_environment)]
 """A password, a key or a token: in a config file only as ``${NAME}``, never as a default."""
+
+
+def _variable_name(value: object) -> object:
+    written = value.written if isinstance(value, LocatedText) else value
+    variable = VARIABLE.fullmatch(written) if isinstance(written, str) else None
+    if variable is None or variable[2] is not None:
+        raise ValueError(
+            "must be an environment variable and nothing else, like ${OPENAI_API_KEY}; keys do not belong in files."
+        )
+    return variable[1]
+
+
+KeyVariable = Annotated[
+    str,
+    BeforeValidator(_variable_name),
+    PlainSerializer(lambda name: f"${{{name}}}", return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$"}),
+]
+"""The name of an environment variable, written ``${NAME}``; options never contain the key itself."""

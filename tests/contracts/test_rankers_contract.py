@@ -20,7 +20,7 @@ from ragtrial.components.interfaces import NOT_RANKING, REACHING, RETRIEVERS, Ra
 from ragtrial.components.refiners import REFINERS, Refiner
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.ranking_stage import open_setting
-from ragtrial.pipeline.retrieval import Depth, Ranked
+from ragtrial.pipeline.retrieval import Depth, SettingRankings
 from ragtrial.pipeline.run import Run, RunOptions
 from ragtrial.progress import Listener, Progress
 from ragtrial.rankings import PADDING
@@ -179,7 +179,7 @@ def ranked(
     depth: Depth = Depth(candidates=4, units=3),  # noqa: B008 - it is frozen
     *,
     is_fresh: bool = False,
-) -> Ranked:
+) -> SettingRankings:
     """What a case finds, put to work by itself, with all of its parts."""
     setting = setting_of_case(run, name)
     corpus = run.corpus
@@ -191,7 +191,7 @@ def ranked(
 Row = list[tuple[str, int, int, float]]
 
 
-def hits_of(found: Ranked) -> list[Row]:
+def hits_of(found: SettingRankings) -> list[Row]:
     """Document, start, end and score of each hit, best first."""
     units, rankings = found.candidates.units, found.candidates.rankings
     rows = []
@@ -202,7 +202,7 @@ def hits_of(found: Ranked) -> list[Row]:
     return rows
 
 
-def documents_of(found: Ranked) -> list[list[str]]:
+def documents_of(found: SettingRankings) -> list[list[str]]:
     units = found.candidates.units
     return [[units.document_id(code) for code in row if code != PADDING] for row in found.units.tolist()]
 

@@ -18,7 +18,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import NamedDocuments
 from ragtrial.errors import ConfigError
 from ragtrial.experiment import run_experiment
-from ragtrial.pipeline.retrieval import Ranked
+from ragtrial.pipeline.retrieval import SettingRankings
 from ragtrial.rankings import PADDING, Rankings
 from ragtrial.report.model import Report
 from ragtrial.report.rows import read_rows
@@ -137,7 +137,7 @@ def test_equal_scores_go_by_place_with_their_hits(
     units, places = np.where(is_out, PADDING, codes + 10), np.where(is_out, 0, np.arange(1, 7))
     library = NamedDocuments([f"d{number}" for number in range(6)])
     none = Candidates.of(Chunks.of(library, []), Rankings(codes[:, :0], rankings.scores[:, :0]))
-    ranked = Ranked(none, rankings, units, places, np.array(lengths), "document")
+    ranked = SettingRankings(none, rankings, units, places, np.array(lengths), "document")
     place = np.array([3, 1, 4, 0, 5, 2])
     made = ranked.with_last_first(place)
     for row, length in enumerate(lengths):

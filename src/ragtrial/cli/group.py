@@ -1,4 +1,15 @@
-"""The commands, each imported when it is called."""
+"""The commands, each imported when it is called.
+
+A command NAME is listed in ``GROUPS``. It is the function ``command`` of the module ``NAME_command``, under
+``@declare("NAME")``: its parameters are its arguments and options, its docstring is its help, and the terminal prints
+the ``Answer`` that it returns, as text or as JSON::
+
+    @declare("count")
+    def command(*, report: str = argument("REPORT")) -> Answer:
+        '''Count the settings of REPORT.'''
+        count = len(load_report(report).settings)
+        return Answer({"settings": count}, [f"{count} settings"])
+"""
 
 from __future__ import annotations
 

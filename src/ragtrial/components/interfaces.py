@@ -156,7 +156,7 @@ class Ranker(Options):
 
     @property
     def depends_on(self) -> frozenset[str]:
-        """The parts among chunker, context, embedder and store that its hits depend on."""
+        """The sections among chunker, context, embedder and store that its hits depend on."""
         return frozenset()
 
     @property
@@ -165,7 +165,7 @@ class Ranker(Options):
         return ()
 
     def hashed_options(self) -> dict[str, Any]:
-        """The options that change its rankings: not their depth, and not the parts that it depends on."""
+        """The options that change its rankings: not their depth, and not the sections that it depends on."""
         return {**self.model_dump(mode="json", exclude={*REACHING, *NOT_RANKING}), "version": self.ranking_version}
 
     def has_comparable_scores(self, of_parts: Sequence[bool]) -> bool:

@@ -52,7 +52,7 @@ class Setting:
 
     @cached_property
     def depends_on(self) -> frozenset[str]:
-        """The parts among chunker, context, embedder and store that its own hits depend on."""
+        """The sections among chunker, context, embedder and store that its own hits depend on."""
         reach = self.retriever.depends_on
         counted = self.chunker.needs_embedder or self.chunker.counted_by == "embedder"
         return reach | {"embedder"} if "chunker" in reach and counted else reach

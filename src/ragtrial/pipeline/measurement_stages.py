@@ -24,7 +24,7 @@ from ragtrial.config.settings import Setting
 from ragtrial.engines import CollectionOptions, Index, IndexUse, Store, open_collection
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.pipeline.ranking_stage import OpenSetting, RankingStage, open_setting
-from ragtrial.pipeline.retrieval import Depth, Ranked
+from ragtrial.pipeline.retrieval import Depth, SettingRankings
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage
 from ragtrial.rankings import PADDING
 from ragtrial.records import Question, ReportWarning
@@ -50,7 +50,7 @@ class Audited:
     ``exact`` are the exact rankings.
     """
 
-    exact: Ranked
+    exact: SettingRankings
     shares: Shares
     use: IndexUse
 
@@ -130,7 +130,9 @@ class AuditStage(Stage[Audited]):
         with open_setting(self.resources, self.exact.stages, runner, self.ranking.unit) as exact:
             yield (exact,)
 
-    def build(self, folder: Path, search: OpenSetting, ranked: Ranked, exact: Ranked, *_read: object) -> None:
+    def build(
+        self, folder: Path, search: OpenSetting, ranked: SettingRankings, exact: SettingRankings, *_read: object
+    ) -> None:
         found, exact = [set(row) for row in _keys(ranked.cut(self._depth))], exact.cut(self._depth)
         count, unit = self.collection_size or len(found), "vectors" if self.collection_size else "queries"
         with self.resources.working(f"audit ({self.setting.name})", count, unit, self._rate) as progress:
@@ -142,7 +144,7 @@ class AuditStage(Stage[Audited]):
         if (collection := self.setting.retriever.searched_collection) is not None:
             _write_use(folder, open_collection(collection).use())
 
-    def _as_near(self, search: OpenSetting, found: Sequence[set[Key]], exact: Ranked) -> list[set[Key]]:
+    def _as_near(self, search: OpenSetting, found: Sequence[set[Key]], exact: SettingRankings) -> list[set[Key]]:
         """For each query the exact hits, and all hits in ``found`` that are as near as the last of them."""
         wanted, lengths = [set(row) for row in _keys(exact)], exact.rankings.lengths
         last = [float(exact.rankings.scores[row, length - 1]) if length else 0 for row, length in enumerate(lengths)]
@@ -159,7 +161,7 @@ class AuditStage(Stage[Audited]):
             pending = left
         return wanted
 
-    def load(self, folder: Path, exact: Ranked, *reads: Any) -> Audited:
+    def load(self, folder: Path, exact: SettingRankings, *reads: Any) -> Audited:
         shares: Shares = read_array(folder / "shares.npy")
         if shares.shape != exact.hit_counts.shape:
             raise ValueError(f"it has shares of the shape {shares.shape} for {len(exact.hit_counts):,} questions")
@@ -173,7 +175,7 @@ class AuditStage(Stage[Audited]):
         return Amount(count, "vectors", count, is_estimate, self.resources.rates.seconds(self._rate, measured))
 
 
-def _keys(ranked: Ranked) -> list[list[Key]]:
+def _keys(ranked: SettingRankings) -> list[list[Key]]:
     """The hits of each query, as documents or passages."""
     units, rows = ranked.candidates.units, list[list[Key]]()
     for row in ranked.rankings.codes:
@@ -187,7 +189,7 @@ def _keys(ranked: Ranked) -> list[list[Key]]:
 
 def audit(
     setting: Setting,
-    found: Ranked,
+    found: SettingRankings,
     audited: Audited,
     evaluations: Mapping[str, Evaluation],
     exact: Mapping[str, Evaluation],
@@ -268,7 +270,7 @@ class LatencyStage(Stage[LatencyPart | None]):
         with open_setting(self.resources, self.ranking.stages, runner, self.ranking.unit, is_fresh=True) as setting:
             yield (setting,)
 
-    def build(self, folder: Path, setting: OpenSetting, _ranked: Ranked) -> None:
+    def build(self, folder: Path, setting: OpenSetting, _ranked: SettingRankings) -> None:
         depth = Depth(units=self.ranking.setting.retriever.top_k)
         with self.resources.working(f"latency ({self.label})", self._count, "queries", self._rate):
             latency = measure_latency(lambda question: setting.ranked([question], depth), self._questions, self.seed)

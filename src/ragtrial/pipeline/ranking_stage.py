@@ -23,7 +23,7 @@ from ragtrial.engines import Index
 from ragtrial.errors import ModelNotFoundError, RunError
 from ragtrial.pipeline import corpus_stages
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.retrieval import RANKINGS_FORMAT, Depth, Ranked, retrieve, skipped_in, stages_kept
+from ragtrial.pipeline.retrieval import RANKINGS_FORMAT, Depth, SettingRankings, retrieve, skipped_in, stages_kept
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage, component_inputs, dotted_options
 from ragtrial.rankings import PADDING, Floats
 from ragtrial.records import Question, Unit
@@ -140,7 +140,7 @@ class OpenSetting:
         depth: Depth,
         advance: Callable[[int], None] = lambda _: None,
         found: Sequence[Candidates] | None = None,
-    ) -> Ranked:
+    ) -> SettingRankings:
         """The rankings of ``questions``; ``advance`` is called for every finished question.
 
         ``found`` are the hits of the parts of a refiner; without them the parts are searched now.
@@ -194,7 +194,7 @@ def open_setting(
 
 
 @dataclass(eq=False)
-class RankingStage(Stage[Ranked]):
+class RankingStage(Stage[SettingRankings]):
     """The rankings of ``questions``, deep enough for all stages that need them.
 
     ``width`` is the width of the search, if it changes the hits (see ``Store.width``). Later stages do not depend on
@@ -250,7 +250,7 @@ class RankingStage(Stage[Ranked]):
     @cached_property
     def query_free_fingerprint(self) -> str:
         """Equal for rankings of equal settings, for any questions."""
-        own = {name: value for name, value in self.all_inputs.items() if name != "questions"}
+        own = {name: value for name, value in self.inputs().items() if name != "questions"}
         corpus = [need.build_free_fingerprint for need in self.needs if not isinstance(need, RankingStage)]
         return fingerprint([own, corpus, [part.query_free_fingerprint for part in self.parts]])
 
@@ -283,8 +283,10 @@ class RankingStage(Stage[Ranked]):
         with open_setting(self.resources, self.stages, runner, self.unit, with_parts=False) as setting:
             yield setting, {stage.name: stage for stage in chunks}
 
-    def build(self, folder: Path, setting: OpenSetting, known: Mapping[str, Chunks], *artefacts: Any) -> Ranked:
-        rankings: Sequence[Ranked] = artefacts[len(artefacts) - len(self.parts) :]
+    def build(
+        self, folder: Path, setting: OpenSetting, known: Mapping[str, Chunks], *artefacts: Any
+    ) -> SettingRankings:
+        rankings: Sequence[SettingRankings] = artefacts[len(artefacts) - len(self.parts) :]
         candidates = [ranked.cut(Depth(candidates=self.setting.depth_of_parts)).candidates for ranked in rankings]
         name, count = f"retrieval ({self.setting.name})", len(self.questions)
         with self.resources.working(name, count, "queries", self._rate) as progress:
@@ -293,14 +295,14 @@ class RankingStage(Stage[Ranked]):
         ranked.save(folder, known)
         return ranked
 
-    def load(self, folder: Path, library: Library, *chunks: Chunks) -> Ranked:
-        ranked = Ranked.load(folder, library, {known.name: known for known in chunks})
+    def load(self, folder: Path, library: Library, *chunks: Chunks) -> SettingRankings:
+        ranked = SettingRankings.load(folder, library, {known.name: known for known in chunks})
         ranks = len(library) if self.unit == "document" else len(ranked.candidates.units)
         if len(ranked.hit_counts) != len(self.questions) or not is_within(ranked.rankings.codes, ranks, PADDING):
             raise ValueError("it has rankings of other questions, documents or chunks")
         return ranked
 
-    def is_incomplete(self, artefact: Ranked) -> bool:
+    def is_incomplete(self, artefact: SettingRankings) -> bool:
         return bool(artefact.candidates.skipped.any())
 
     def error_context(self, need: Stage[Any]) -> AbstractContextManager[None]:

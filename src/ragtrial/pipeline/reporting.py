@@ -30,7 +30,7 @@ from ragtrial.evaluation.metrics.base import DEFINED_FOR
 from ragtrial.evaluation.spans import judged_whole
 from ragtrial.pipeline.measurement_stages import audit_warnings
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics, packages_of, setting_parameters
-from ragtrial.pipeline.run import Outcome, Run
+from ragtrial.pipeline.run import Run, RunOutcome
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.pipeline.unanswerable import UnanswerableQuestions
 from ragtrial.rankings import PADDING, Codes, collapse, distinct
@@ -53,7 +53,7 @@ _TIED = 0.001
 """The smallest range of a mean over orders of equal scores that is reported: less hardly shows among four digits."""
 
 
-def report_of(run: Run, outcome: Outcome, config: ExperimentConfig | None = None) -> Report:
+def report_of(run: Run, outcome: RunOutcome, config: ExperimentConfig | None = None) -> Report:
     """The report of ``run``, not yet written. ``config`` is the config to show, by default that of the run."""
     config, scored, library = config or run.config, list(outcome.scored.values()), run.corpus.library
     counts = {"documents": len(library), "empty_documents": library.empty}
@@ -72,7 +72,7 @@ def report_of(run: Run, outcome: Outcome, config: ExperimentConfig | None = None
     )
 
 
-def write_outcome(run: Run, outcome: Outcome, report: Report, files: Mapping[str, str]) -> Report:
+def write_outcome(run: Run, outcome: RunOutcome, report: Report, files: Mapping[str, str]) -> Report:
     """Write ``report`` with the rankings of ``outcome``, and ``files`` beside them; it ends the run."""
     config, options, scored = run.config, run.options, list(outcome.scored.values())
     is_complete = options.limit is None and options.settings is None and not report.failures

@@ -32,7 +32,7 @@ from ragtrial.options import with_variables
 from ragtrial.pipeline.corpus import Graph
 from ragtrial.pipeline.measurement_stages import AUDITED_BELOW, Audited, AuditStage
 from ragtrial.pipeline.ranking_stage import RankingStage, SettingStages
-from ragtrial.pipeline.retrieval import Depth, Ranked
+from ragtrial.pipeline.retrieval import Depth, SettingRankings
 from ragtrial.pipeline.stage import Inputs, Stage
 from ragtrial.progress import timed
 from ragtrial.rankings import Codes, Counts
@@ -81,7 +81,7 @@ class SettingResult:
     fingerprint: str
     chunks: Chunks
     are_all: bool
-    ranked: Ranked
+    ranked: SettingRankings
     diagnostics: Diagnostics
     sizes: ContextSizes
     index: Mapping[str, Any]
@@ -265,11 +265,11 @@ class Results:
             wordings=[_wordings(setting, question) for question in questions],
         )
 
-    def ranked(self, setting: Setting) -> Ranked:
+    def ranked(self, setting: Setting) -> SettingRankings:
         """The rankings of a setting, cut at its top_k. Raises RunError if a stage fails; finished stages are kept."""
         return self._cut(self._artefact(self.graph.run_of(setting).ranking), setting)
 
-    def _cut(self, ranked: Ranked, setting: Setting) -> Ranked:
+    def _cut(self, ranked: SettingRankings, setting: Setting) -> SettingRankings:
         cut, last_first = ranked.cut(Depth(units=setting.retriever.top_k)), self._config.evaluators.ties == "trec"
         return cut.with_last_first(self._corpus.library.id_order) if last_first else cut
 
@@ -298,7 +298,7 @@ class Results:
         health = self._artefact(stages.index.embeddings).health if stages.index else None
         return Diagnostics(facts, health, self.too_long(stages, questions))
 
-    def _tokens(self, ranking: RankingStage, ranked: Ranked) -> Counts | None:
+    def _tokens(self, ranking: RankingStage, ranked: SettingRankings) -> Counts | None:
         """The tokens of each hit, in the shape of the rankings; None without a tokenizer."""
         corpus, counted_by, setting = self.graph.corpus, self._config.embedder, ranking.setting
         is_used = "embedder" in setting.depends_on and setting.embedder == counted_by

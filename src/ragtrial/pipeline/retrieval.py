@@ -41,7 +41,7 @@ class Depth:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranked:
+class SettingRankings:
     """The hits of a setting: raw, cut at some depth, and as rankings of the scored ``unit``.
 
     ``rankings`` rank documents or chunks. ``units`` are the first chunks of these, and ``ranks`` the number of hits
@@ -69,13 +69,13 @@ class Ranked:
         """Hits read for each query that brought nothing new."""
         return self.read - self.rankings.lengths
 
-    def cut(self, depth: Depth) -> Ranked:
+    def cut(self, depth: Depth) -> SettingRankings:
         """The rankings, cut at ``depth``."""
         candidates = replace(self.candidates, rankings=self.candidates.rankings.cut(depth.candidates))
         rankings, units, ranks = self.rankings.cut(depth.units), self.units[:, : depth.units], self.ranks
         return replace(self, candidates=candidates, rankings=rankings, units=units, ranks=ranks[:, : depth.units])
 
-    def with_last_first(self, positions: Counts) -> Ranked:
+    def with_last_first(self, positions: Counts) -> SettingRankings:
         """The rankings with equal scores in descending order of ``positions``, shape (documents,)."""
         rankings = self.rankings
         groups = np.cumsum(np.diff(rankings.scores, axis=1, prepend=np.nan) != 0, axis=1)  # NaN equals no other score
@@ -139,7 +139,7 @@ def retrieve(
     width: Callable[[int], int | None] = lambda _: None,
     *,
     is_whole: bool = False,
-) -> Ranked:
+) -> SettingRankings:
     """The rankings of ``questions``, as deep as ``wanted``, from the hits that ``search`` finds at some depth.
 
     Under ``unit: document`` hits collapse to their documents; the first hit wins. Hits of a question's own document
@@ -181,7 +181,9 @@ def retrieve(
         found = search([questions[index] for index in pending.tolist()], depth)
     raw, is_out = first.rankings.cut(wanted.candidates), skipped[:, None]
     candidates = Rankings(np.where(is_out, PADDING, raw.codes), np.where(is_out, np.nan, raw.scores))
-    return Ranked(Candidates(found.units, candidates, skipped, first.facts), rankings, units, ranks, hit_counts, unit)
+    return SettingRankings(
+        Candidates(found.units, candidates, skipped, first.facts), rankings, units, ranks, hit_counts, unit
+    )
 
 
 def _without(rankings: Rankings, document: Codes, own: Codes) -> Rankings:
@@ -192,7 +194,7 @@ def _without(rankings: Rankings, document: Codes, own: Codes) -> Rankings:
     return Rankings(np.where(is_own, PADDING, rankings.codes), np.where(is_own, np.nan, rankings.scores))
 
 
-def found_texts(ranked: Ranked, library: Library, row: int = 0) -> list[FoundText]:
+def found_texts(ranked: SettingRankings, library: Library, row: int = 0) -> list[FoundText]:
     """The hits of the question at ``row``, with their texts."""
     chunks, hits = ranked.candidates.units, []
     scores = ranked.rankings.scores[row].tolist()

@@ -81,7 +81,7 @@ _NONE: Known = MappingProxyType({})
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """The scored settings of a run and its failures, by name, in the order in which they ended."""
 
     scored: dict[str, ScoredSetting] = field(default_factory=dict)
@@ -205,13 +205,13 @@ class Run:
 
     # --- work
 
-    def score_all(self, known: Known = _NONE, *, were_reported: bool = False) -> Outcome:
+    def score_all(self, known: Known = _NONE, *, were_reported: bool = False) -> RunOutcome:
         """Score all settings; a setting that fails is a value, and the others go on.
 
         Settings in ``known`` are not scored again. The listener gets the score of each of several settings for which
         a stage was built, and each failure, unless these ``were_reported``. Raises RunError if none was scored.
         """
-        outcome, listener, runner = Outcome(), self.options.listener, self.corpus.runner
+        outcome, listener, runner = RunOutcome(), self.options.listener, self.corpus.runner
         primary, count = str(self.metrics.primary), len(self.settings)
         for setting in self.one_by_one():
             if setting.key in known:
@@ -227,7 +227,7 @@ class Run:
             listener.notice(f"Nothing was computed: all {len(runner.kept):,} stages are cached, and only scored again.")
         return outcome
 
-    def score(self, setting: Setting, outcome: Outcome, *, were_reported: bool = False) -> ScoredSetting | None:
+    def score(self, setting: Setting, outcome: RunOutcome, *, were_reported: bool = False) -> ScoredSetting | None:
         """Make or read the stages of ``setting``, and score it; None if it fails. ``outcome`` gets either.
 
         Finished stages are kept. Under ``fail_fast`` the failure is raised.

@@ -28,7 +28,7 @@ from ragtrial.evaluation.separation import top_scores
 from ragtrial.evaluation.spans import Overlaps, SpanLabels, span_labels
 from ragtrial.pipeline.measurement_stages import audit
 from ragtrial.pipeline.results import SettingResult
-from ragtrial.pipeline.retrieval import Ranked, found_texts
+from ragtrial.pipeline.retrieval import SettingRankings, found_texts
 from ragtrial.rankings import PADDING, Bools, Rankings, collapse, from_rows
 from ragtrial.records import Hit, Query
 from ragtrial.report import schema
@@ -38,7 +38,7 @@ KNOWN = ("fingerprint", "parameters", "comparable", "facts", "index", "health", 
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class EvaluatedRankings:
     """The rankings of a setting after grading, and the values of all metrics.
 
     ``tied`` is the range in which other orders of equal scores would move the mean of the primary metric; None if they
@@ -69,7 +69,7 @@ class ScoredSetting:
     skipped: Bools
     collapsed: Sequence[int]
     top_scores: Scores
-    judged: Judged | None = None
+    judged: EvaluatedRankings | None = None
     audit: schema.AuditPart | None = None
     context: Sequence[schema.ContextPart] = ()
     result: SettingResult | None = field(default=None, repr=False)
@@ -170,7 +170,7 @@ class Scorer:
         hits: HitsOfQuery,
         *,
         is_whole: bool,
-    ) -> Judged:
+    ) -> EvaluatedRankings:
         """Grade and evaluate ``rankings`` of ``chunks``, or without these of documents, by position in the library.
 
         ``hits`` are the same rankings for functions. ``is_whole`` says if ``chunks`` are all chunks of the setting.
@@ -185,7 +185,7 @@ class Scorer:
         given = QueryHits(metrics.functions, self.queries, hits)
         evaluations = evaluate(metrics.metrics, graded, options.no_relevant, given, skipped)
         tied = tied_means(rankings, graded, evaluations[str(self.metrics.primary)])
-        return Judged(graded, evaluations, self._within_budget(graded, sizes, skipped), tied)
+        return EvaluatedRankings(graded, evaluations, self._within_budget(graded, sizes, skipped), tied)
 
     def _within_budget(
         self, graded: GradedRankings, sizes: ContextSizes | None, skipped: Bools
@@ -211,7 +211,7 @@ class Scorer:
         )
 
 
-def _spans(ranked: Ranked) -> ChunkSpans | None:
+def _spans(ranked: SettingRankings) -> ChunkSpans | None:
     """The positions of ranked chunks; None for documents."""
     units = ranked.candidates.units
     return None if ranked.unit == "document" else ChunkSpans(units.document, units.start, units.end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -98,23 +98,17 @@ class Stage(ABC, Generic[T]):
         return {}
 
     @cached_property
-    def all_inputs(self) -> Inputs:
-        """Its inputs, computed once."""
-        return self.inputs()
-
-    @cached_property
-    def input_fingerprint(self) -> str:
-        """The fingerprint of its inputs."""
-        return fingerprint([self.kind, dict(self.all_inputs)])
+    def _input_fingerprint(self) -> str:
+        return fingerprint([self.kind, dict(self.inputs())])
 
     @cached_property
     def build_free_fingerprint(self) -> str:
         """Equal for equal stages, independent of the builds of an index."""
-        return fingerprint([self.input_fingerprint, *(need.build_free_fingerprint for need in self.needs)])
+        return fingerprint([self._input_fingerprint, *(need.build_free_fingerprint for need in self.needs)])
 
     def key(self) -> str:
         """Its name in the cache. Raises NotBuiltError if that depends on an index that is not built."""
-        return _key(self.input_fingerprint, *(need.key_for_dependents() for need in self.needs))
+        return _key(self._input_fingerprint, *(need.key_for_dependents() for need in self.needs))
 
     def key_for_dependents(self) -> str:
         """The part of this stage that dependent stages include in their keys. Raises NotBuiltError."""
@@ -124,7 +118,7 @@ class Stage(ABC, Generic[T]):
         """All inputs, also of its needs, without secrets."""
         inputs = dict[str, Any]()
         for stage in all_needs(self):
-            inputs |= {**stage.unhashed_inputs(), **stage.all_inputs}
+            inputs |= {**stage.unhashed_inputs(), **stage.inputs()}
         shown: dict[str, Any] = json.loads(VARIABLE.sub("***", without_secrets(json.dumps(inputs, ensure_ascii=False))))
         return shown
 
@@ -214,19 +208,14 @@ class KeptArtefacts:
     def get(self, stage: Stage[T]) -> T | None:
         """The artefact of ``stage``; None if it is not kept."""
         if stage not in self._artefacts:
-            self._artefacts[stage] = self._loaded(stage)
+            self._artefacts[stage] = None
+            reads = [self.get(need) for need in stage.reads]
+            with suppress(NotBuiltError, *DAMAGE):
+                name = stage.kept_key(self._workspace) if stage.is_kept else ""
+                if name is not None and all(artefact is not None for artefact in reads):
+                    self._artefacts[stage] = stage.load(self._workspace.path(stage.kind, name), *reads)
         artefact: T | None = self._artefacts[stage]
         return artefact
-
-    def _loaded(self, stage: Stage[T]) -> T | None:
-        reads = [self.get(need) for need in stage.reads]
-        try:
-            name = stage.kept_key(self._workspace) if stage.is_kept else ""
-            if name is None or any(artefact is None for artefact in reads):
-                return None
-            return stage.load(self._workspace.path(stage.kind, name), *reads)
-        except (NotBuiltError, *DAMAGE):
-            return None
 
 
 class Runner:

@@ -22,7 +22,7 @@ from ragtrial.errors import Fault, InputError, LabelsError, RagtrialError, RunEr
 from ragtrial.evaluation.clusters import Places, clusters_of
 from ragtrial.evaluation.metrics import parse_metric
 from ragtrial.pipeline.corpus_stages import EmbeddingStage
-from ragtrial.pipeline.run import Outcome, Run
+from ragtrial.pipeline.run import Run, RunOutcome
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.pipeline.stage import NotBuiltError, Stage, all_needs
 from ragtrial.records import Query
@@ -190,7 +190,7 @@ class TrialRunner:
         for embedder in self._embedders - embedders:
             self._run.corpus.resources.release(embedder)
         self._embedders = embedders
-        scored = self._batch.score(setting, Outcome())
+        scored = self._batch.score(setting, RunOutcome())
         if scored is None:
             return None
         self.scored[setting.key] = scored

@@ -22,7 +22,7 @@ from ragtrial.dataset.chunks import Chunks
 from ragtrial.engines.chroma import ChromaCollectionOptions, ChromaStore
 from ragtrial.engines.exact import ExactStore
 from ragtrial.pipeline.corpus import Graph
-from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
+from ragtrial.pipeline.retrieval import Depth, SettingRankings, retrieve
 from ragtrial.pipeline.run import Run
 from ragtrial.rankings import PADDING, deeper, from_rows
 from ragtrial.records import Question
@@ -55,7 +55,7 @@ class Wandering:
             rows.append(order[: min(depth, self.most)])
         return Candidates.of(units_of(self.owners), from_rows(rows, [[0.0] * len(row) for row in rows]))
 
-    def ranked(self, demand: Depth) -> Ranked:
+    def ranked(self, demand: Depth) -> SettingRankings:
         return retrieve(self.search, [Question("a"), Question("b")], demand, "document", width=self.width)
 
 

@@ -14,7 +14,7 @@ from corpora import library_of
 from ragtrial.components.interfaces import Candidates
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.pipeline.retrieval import Depth, Ranked, retrieve
+from ragtrial.pipeline.retrieval import Depth, SettingRankings, retrieve
 from ragtrial.rankings import PADDING, Codes, from_rows
 from ragtrial.records import Question
 
@@ -51,12 +51,12 @@ def score_of(rank: int) -> float:
     return 1 / (1 + rank)
 
 
-def asked(searcher: Searcher, queries: Sequence[str], top_k: int) -> Ranked:
+def asked(searcher: Searcher, queries: Sequence[str], top_k: int) -> SettingRankings:
     """The documents that are scored."""
     return ranked(searcher, queries, Depth(units=top_k))
 
 
-def ranked(searcher: Searcher, queries: Sequence[str], demand: Depth) -> Ranked:
+def ranked(searcher: Searcher, queries: Sequence[str], demand: Depth) -> SettingRankings:
     return retrieve(searcher.search, [Question(query) for query in queries], demand, "document")
 
 
@@ -64,7 +64,7 @@ def rows_of(array: Codes) -> list[list[int]]:
     return [[code for code in row if code != PADDING] for row in array.tolist()]
 
 
-def documents_of(found: Ranked) -> list[list[int]]:
+def documents_of(found: SettingRankings) -> list[list[int]]:
     return rows_of(found.rankings.codes)
 
 
@@ -156,7 +156,7 @@ def test_rankings_are_read_as_they_were_saved(search: tuple[list[int], dict[str,
     chunks = {units.name: units} if known else {}
     with tempfile.TemporaryDirectory() as folder:
         found.save(Path(folder), chunks)
-        read = Ranked.load(Path(folder), library(), chunks)
+        read = SettingRankings.load(Path(folder), library(), chunks)
     for name in ("units", "ranks", "hit_counts"):
         np.testing.assert_array_equal(getattr(read, name), getattr(found, name))
     np.testing.assert_array_equal(read.candidates.rankings.codes, found.candidates.rankings.codes)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, Field, JsonValue
 
 from ragtrial.errors import ModelNotFoundError, withhold
-from ragtrial.options import Options, parts_of
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_WRITTEN = re.compile(r"\$\{(" + _NAME.pattern + r")\}")
+from ragtrial.options import KeyVariable, Options, parts_of
 
 _VARIABLES = {
     "api.openai.com": "OPENAI_API_KEY",
@@ -32,17 +28,6 @@ _AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservic
 _AZURE_VARIABLE = "AZURE_OPENAI_API_KEY"
 
 
-def _variable_name(value: object) -> object:
-    """The name of the variable; its value must never reach reports or caches."""
-    written = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
-    name = written.group(1) if written else getattr(value, "variable", "")
-    if not name:
-        raise ValueError(
-            "must be an environment variable and nothing else, like ${OPENAI_API_KEY}; keys do not belong in files."
-        )
-    return name
-
-
 def _url(value: str) -> str:
     parts = parts_of(value.strip())
     if parts is None or parts.scheme not in ("http", "https"):
@@ -54,14 +39,6 @@ def _url(value: str) -> str:
         raise ValueError("must be a URL without user, password, ? or #: a key goes into `api_key`.")
     return value.strip().rstrip("/")
 
-
-KeyVariable = Annotated[
-    str,
-    BeforeValidator(_variable_name),
-    PlainSerializer(lambda name: f"${{{name}}}", return_type=str),
-    WithJsonSchema({"type": "string", "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$"}),
-]
-"""The name of an environment variable, written ``${NAME}``; options never contain the key itself."""
 
 EndpointUrl = Annotated[str, AfterValidator(_url)]
 Price = Annotated[float, Field(ge=0)]
