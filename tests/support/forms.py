@@ -1,10 +1,10 @@
 """Runs and qrels as plain values, to compare what was read."""
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
+from expectations import P, message_of
 from ragtrial.errors import InputError
 from ragtrial.runs.qrels import Qrels, Run
 
@@ -26,6 +26,8 @@ def qrels_rows(qrels: Qrels) -> dict[str, dict[str, int]]:
     return {query: dict(pairs[start:end]) for query, (start, end) in zip(qrels.queries, bounds, strict=True)}
 
 
-def told(caught: pytest.ExceptionInfo[InputError], folder: Path) -> list[str]:
-    """The lines of an error, without the folder of its files."""
-    return [line.replace(f"{folder}/", "") for line in str(caught.value).splitlines()]
+def told(
+    folder: Path, error: type[InputError], call: Callable[P, object], /, *arguments: P.args, **options: P.kwargs
+) -> list[str]:
+    """The lines of the ``error`` that ``call`` raises, without the folder of its files."""
+    return message_of(error, call, *arguments, **options).replace(f"{folder}/", "").splitlines()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from expectations import message_of
+from experiments import DOCUMENTS, QUERIES, Experiment, python, write_experiment
 from ragtrial import ExperimentResults, Hit, Judgment, PromptQueries, Query, QueryResult, RetrievalEvaluator
 from ragtrial.errors import LabelsError
 from ragtrial.experiment import run_experiment

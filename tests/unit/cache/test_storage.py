@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora import write_files
-from limits import full_disk
 from expectations import message_of
+from limits import full_disk
 from ragtrial.cache.atomic import new_folder, write_bytes, write_text
 from ragtrial.cache.fingerprints import files_digest, fingerprint, text_key
 from ragtrial.cache.vectors import Keys, VectorCache, text_keys

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expectations import message_of
 from gate_scenarios import METRICS, findings, judged, part, setting
 from ragtrial.comparison.gates import Gate, GateEvidence, GateOutcome, Subject, judge_gates, parse_gates
 from ragtrial.errors import Fault, GateError
@@ -19,9 +20,7 @@ def gate_of(text: str) -> Gate:
 
 
 def message(*texts: str, subject: Subject = SUBJECT) -> str:
-    with pytest.raises(GateError) as raised:
-        parse_gates(texts, subject)
-    return str(raised.value)
+    return message_of(GateError, parse_gates, texts, subject)
 
 
 @pytest.mark.parametrize(("text", "setting", "quantity", "relation", "limit"), [

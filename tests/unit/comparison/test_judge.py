@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 from scipy.stats import ttest_1samp
 
 from contests import changed_queries
-from expectations import present
+from expectations import message_of, present
 from judged_world import METRIC, QUERIES, judged, tagged, world
 from ragtrial import compare
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
@@ -137,9 +137,7 @@ def test_a_query_for_which_nothing_was_found_is_not_covered_and_needs_a_judgment
 def test_faults_of_a_file_name_their_line(tmp_path: Path, line: str, said: str) -> None:
     file = tmp_path / "judgments.jsonl"
     file.write_text(line + "\n", encoding="utf-8")
-    with pytest.raises(JudgmentsError) as caught:
-        read_judgments(file)
-    assert said in str(caught.value)
+    assert said in message_of(JudgmentsError, read_judgments, file)
 
 
 def test_judgments_of_another_report_and_of_two_judges_are_refused(tmp_path: Path) -> None:

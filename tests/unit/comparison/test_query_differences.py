@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from expectations import message_of
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
 from ragtrial.comparison.comparison_input import ComparisonInput, Pair, input_of
@@ -200,9 +201,7 @@ def test_a_file_of_a_part_that_lacks_the_query_is_damaged(tmp_path: Path) -> Non
     unsealed = report.model_copy(update={"files": {}})
     damaged = "it is damaged, or was edited. Run the experiment again."
     for checked, message in ((report, damaged), (unsealed, f"{path}: {OTHER_QUERIES}")):
-        with pytest.raises(ReportError) as raised:
-            parts_of(checked, "both")
-        assert str(raised.value).endswith(message)
+        assert message_of(ReportError, parts_of, checked, "both").endswith(message)
 
 
 @pytest.mark.parametrize(

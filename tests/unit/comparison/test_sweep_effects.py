@@ -37,8 +37,7 @@ def contest_with(made: Sequence[SettingPart], config: Mapping[str, Any] | None =
 
 
 def effects_of(made: Sequence[SettingPart], config: Mapping[str, Any] | None = None) -> EffectsPart:
-    found = present(sweep_effects(contest_with(made, config), Procedure(flips=300)))
-    return found
+    return present(sweep_effects(contest_with(made, config), Procedure(flips=300)))
 
 
 def effect(found: EffectsPart, parameter: str, level: object) -> EffectPart:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from expectations import message_of
 from experiments import python
 from ragtrial.engines import Vectors
 from ragtrial.engines.chroma import ChromaStore, HnswOptions, model_of
@@ -64,10 +65,9 @@ def damage(file: Path, how: str) -> None:
 def test_a_damaged_database_is_named_and_may_be_replaced(small: Vectors, sound: Path, tmp_path: Path, how: str) -> None:
     folder = shutil.copytree(sound, tmp_path / "index")
     damage(folder / "chroma.sqlite3", how)
-    with pytest.raises(StoreError) as caught:
-        ChromaStore().open(small, folder)
-    assert f"the index in {folder} " in str(caught.value)
-    assert "`ragtrial cache verify` removes" in str(caught.value)
+    message = message_of(StoreError, ChromaStore().open, small, folder)
+    assert f"the index in {folder} " in message
+    assert "`ragtrial cache verify` removes" in message
     shutil.rmtree(folder)
     shutil.copytree(sound, folder)
     queries = like_embeddings(3, 8, seed=19)
@@ -76,9 +76,8 @@ def test_a_damaged_database_is_named_and_may_be_replaced(small: Vectors, sound: 
 
 def test_vectors_that_chroma_refuses_and_models_are_named(tmp_path: Path) -> None:
     vectors = vectors_of(np.array([[1, 2], [np.nan, 1]]))
-    with pytest.raises(StoreError) as caught:
-        ChromaStore().build(vectors, tmp_path, nothing)
-    assert str(caught.value).startswith(f"Chroma cannot build or read the index in {tmp_path} (")
+    message = message_of(StoreError, ChromaStore().build, vectors, tmp_path, nothing)
+    assert message.startswith(f"Chroma cannot build or read the index in {tmp_path} (")
     config = {"type": "known", "name": "openai", "config": {"model_name": "small"}}
     assert [model_of(one) for one in (config, {"type": "known", "name": "default"}, None)] == [
         "openai (small)", "default", ""

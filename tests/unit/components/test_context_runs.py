@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from corpora import write_rows
+from expectations import message_of
 from experiments import Experiment, write_experiment
 from ragtrial import load_config
 from ragtrial.errors import LabelsError, PrefixesError
@@ -125,9 +126,7 @@ def test_chunks_without_a_row_are_counted_and_said_and_an_error_when_strict(pref
         "they are indexed without a prefix."
     )
     assert no_prefix_warnings(run_experiment(prefixed.config())) == [message]
-    with pytest.raises(LabelsError) as caught:
-        run_experiment(prefixed.config(), RunOptions(strict=True))
-    assert message in str(caught.value).split("\n")
+    assert message in message_of(LabelsError, run_experiment, prefixed.config(), RunOptions(strict=True)).split("\n")
 
 
 def test_a_stale_file_embeds_nothing_and_a_change_of_one_prefix_one_text(prefixed: Experiment) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import DOCUMENTS, Experiment, write_experiment
 from expectations import message_of
+from experiments import DOCUMENTS, Experiment, write_experiment
 from ragtrial.components.chunkers.base import Ruler, trimmed
 from ragtrial.components.chunkers.custom import CustomChunker
 from ragtrial.components.user_functions import FunctionReference

@@ -14,8 +14,8 @@ import pytest
 
 from corpora import write_files
 from endpoint_double import EndpointDouble
-from experiments import python, write_experiment
 from expectations import message_of
+from experiments import python, write_experiment
 from ragtrial.cache.fingerprints import file_digest, fingerprint
 from ragtrial.components.embedders import EMBEDDERS, Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from commands import LONGEST
+from expectations import message_of
 from experiments import Experiment, write_experiment
 from ragtrial.cache.vectors import VectorCache, text_keys
 from ragtrial.components.batching import TextList
@@ -113,9 +114,7 @@ def test_workers_that_are_killed_are_replaced_and_cost_no_more_than_their_batch(
 def test_an_error_names_the_text_at_fault_and_what_was_finished_is_kept(tmp_path: Path, executor: Executor) -> None:
     embedder = with_function(tmp_path, 'assert not any("poison" in text for text in texts), "tastes bad"')
     texts = [*TEXTS[:40], "a little poison", *TEXTS[40:]]
-    with pytest.raises(EmbedderError) as caught:
-        embedded(embedder, tmp_path / "vectors", executor, texts)
-    assert str(caught.value) == (
+    assert message_of(EmbedderError, embedded, embedder, tmp_path / "vectors", executor, texts) == (
         "beside:embed raised AssertionError for 1 text: tastes bad. The text was 'a little poison'."
     )
     (file,) = (tmp_path / "vectors").glob("*.sqlite")

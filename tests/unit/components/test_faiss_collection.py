@@ -10,8 +10,8 @@ import faiss
 import numpy as np
 import pytest
 
-from experiments import write_experiment
 from expectations import message_of
+from experiments import write_experiment
 from ragtrial.engines import Conditions, open_collection
 from ragtrial.engines.faiss import FaissCollectionOptions
 from ragtrial.errors import ConfigError, InputError

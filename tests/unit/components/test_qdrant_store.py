@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from httpx import Headers
 
+from expectations import message_of
 from qdrant_double import qdrant_double
 from ragtrial.engines.qdrant import QdrantCollectionOptions, QdrantStore, _client_errors
 from ragtrial.errors import InputError, StoreError, StoreServerError
@@ -65,9 +66,7 @@ def test_an_index_with_other_bytes_is_an_error_that_names_its_folder(tmp_path: P
     vectors = vectors_of(like_embeddings(50, 8, seed=6))
     QdrantStore().build(vectors, tmp_path, nothing)
     (tmp_path / "shard" / "edge_config.json").write_text("{")
-    with pytest.raises(StoreError) as caught:
-        QdrantStore().open(vectors, tmp_path)
-    assert str(tmp_path) in str(caught.value)
+    assert str(tmp_path) in message_of(StoreError, QdrantStore().open, vectors, tmp_path)
 
 
 def test_one_vector_of_a_collection_is_searched() -> None:

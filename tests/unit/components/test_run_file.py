@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from asked import Workplace, scores, show, workplace
+from expectations import message_of
 from experiments import write_experiment
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.cli.outcome import run as command
@@ -109,9 +110,7 @@ def test_a_query_or_a_file_that_is_not_there_finds_nothing(place: Workplace) -> 
 ])  # fmt: skip
 def test_what_does_not_fit_is_refused_before_anything_is_run(place: Workplace, content: str, fault: str) -> None:
     retriever = made(place, content)
-    with pytest.raises(RunFileError) as error:
-        retriever.check(place.materials(), QUESTIONS)
-    assert str(error.value) == fault.format(file=retriever.path)
+    assert message_of(RunFileError, retriever.check, place.materials(), QUESTIONS) == fault.format(file=retriever.path)
 
 
 def means(report: Any) -> dict[str, dict[str, float | None]]:

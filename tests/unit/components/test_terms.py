@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expectations import message_of
 from ragtrial.components.terms import STOP_WORD_LANGUAGES, Analyzer, TermLists, read_stop_words, stop_words_of
 from ragtrial.errors import ConfigError
 
@@ -127,9 +128,7 @@ def test_a_file_of_stop_words_has_one_a_line_and_comments(tmp_path: Path) -> Non
 def test_a_wrong_file_of_stop_words_is_named_with_its_line(content: bytes, message: str, tmp_path: Path) -> None:
     file = tmp_path / "stop.txt"
     file.write_bytes(content)
-    with pytest.raises(ConfigError) as raised:
-        read_stop_words(file)
-    assert str(raised.value) == message.format(file=file)
+    assert message_of(ConfigError, read_stop_words, file) == message.format(file=file)
 
 
 def test_terms_are_written_in_order_and_titles_by_their_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

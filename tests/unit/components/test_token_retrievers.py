@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from expectations import message_of
 from experiments import Experiment, write_experiment
 from ragtrial.cache.vectors import VectorCache
 from ragtrial.components import token_vectors as module
@@ -105,9 +106,7 @@ def test_models_of_another_kind_are_refused_by_their_files(
     old = shutil.copytree(tiny_model, tmp_path / "old")
     edit_json(old / "config_sentence_transformers.json", model_type=None)
     for model, what in ((tiny_model, "an embedding model"), (models[other], called), (old, "an embedding model")):
-        with pytest.raises(ConfigError) as failure:
-            asked(experiment, kind, QUESTIONS, 1, f"retrievers.{kind}.model={model}")
-        assert str(failure.value) == (
+        assert message_of(ConfigError, asked, experiment, kind, QUESTIONS, 1, f"retrievers.{kind}.model={model}") == (
             f"{kind}: the model {str(model)!r} cannot be used here: it is {what}. `model:` takes {wanted}."
         )
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 
 from commands import Outcome
+from expectations import message_of
 from experiments import Experiment, write_experiment
 from ragtrial.components.chunkers.base import Ruler
 from ragtrial.components.chunkers.plain import FixedChunker
@@ -83,9 +84,8 @@ def test_a_file_that_is_no_tokenizer_is_an_input_error_that_names_it(tmp_path: P
     path = tmp_path / "tokenizer.json"
     if content is not None:
         path.write_text(content, encoding="utf-8")
-    with pytest.raises(ModelNotFoundError) as caught:
-        Tokenizer(path).check()
-    assert str(caught.value).startswith(f"{path} is not a tokenizer file that can be read: ")
+    message = message_of(ModelNotFoundError, Tokenizer(path).check)
+    assert message.startswith(f"{path} is not a tokenizer file that can be read: ")
 
 
 def test_a_token_that_begins_with_a_space_starts_at_its_first_letter(tmp_path: Path) -> None:
@@ -126,9 +126,8 @@ def test_titles_count_as_chosen_and_a_tokenizer_that_is_not_there_is_told(experi
     for written in ("nowhere.json", "word", str(experiment.folder)):
         path = written if written.startswith("/") else experiment.folder / written
         later = f"retrievers.later={{kind: dense, chunker: {{kind: sentence, tokenizer: {path}}}}}"
-        with pytest.raises(ModelNotFoundError) as caught:
-            run_experiment(experiment.config(later))
-        assert f": setting 'later': {path} is not a tokenizer file that can be read: " in str(caught.value)
+        message = message_of(ModelNotFoundError, run_experiment, experiment.config(later))
+        assert f": setting 'later': {path} is not a tokenizer file that can be read: " in message
     assert experiment.embedded() == []
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments import python, write_experiment
 from expectations import message_of
+from experiments import python, write_experiment
 from ragtrial import RetrievalEvaluator, load_config
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.config import ExperimentConfig

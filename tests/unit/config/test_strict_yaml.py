@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expectations import message_of
 from ragtrial.config import load_config
 from ragtrial.config.strict_yaml import YamlText, parse_yaml
 from ragtrial.errors import ConfigError, Fault
@@ -27,9 +28,7 @@ def value_of(scalar: str, **environment: str) -> Any:
 
 def faults_of(text: str, **environment: str) -> list[str]:
     """What is wrong, each with its line and column, without the name of the file."""
-    with pytest.raises(ConfigError) as caught:
-        read(text, **environment)
-    lines = str(caught.value).splitlines()
+    lines = message_of(ConfigError, read, text, **environment).splitlines()
     assert all(line.startswith("config.yaml:") for line in lines)
     return [line.removeprefix("config.yaml:") for line in lines]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files, write_rows
-from forms import qrels_rows
 from expectations import message_of
+from forms import qrels_rows
 from ragtrial.dataset.datasets import DatasetOptions, beir_labels, corpus_of
 from ragtrial.errors import CorpusError, LabelsError
 from ragtrial.records import Judgment, PromptQueries, Query

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files, write_rows
+from expectations import message_of
 from ragtrial.dataset.datasets import Dataset, DatasetOptions, load_dataset
 from ragtrial.errors import ConfigError, Fault
 from ragtrial.options import dotted, validate
@@ -22,9 +23,7 @@ def options(**written: object) -> DatasetOptions:
 
 
 def fault_of(**written: object) -> str:
-    with pytest.raises(ConfigError) as caught:
-        options(**written)
-    return str(caught.value)
+    return message_of(ConfigError, options, **written)
 
 
 @pytest.mark.parametrize(("written", "fault"), [

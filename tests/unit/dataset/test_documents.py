@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files, write_rows
-from forms import qrels_rows
 from expectations import message_of
+from forms import qrels_rows
 from ragtrial.cache import untrusted
 from ragtrial.dataset.documents import (
     HIDDEN,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import write_files
+from expectations import message_of
 from pdf_files import pdf
 from ragtrial.dataset.chunks import Chunks, ChunksWriter
 from ragtrial.dataset.library import Library
@@ -33,9 +34,7 @@ def pages_of(text: PdfText) -> list[str]:
 
 
 def fault_of(path: Path) -> str:
-    with pytest.raises(CorpusError) as caught:
-        read_pdf(path)
-    return str(caught.value).removeprefix(f"{path}: ")
+    return message_of(CorpusError, read_pdf, path).removeprefix(f"{path}: ")
 
 
 def test_pages_are_apart_and_a_broken_title_is_none(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from corpora import library_of, write_rows
+from expectations import message_of
 from ragtrial.dataset.chunks import Chunks, ChunksWriter
 from ragtrial.dataset.prefixes import match_prefixes, read_prefixes
 from ragtrial.errors import PrefixesError
@@ -90,6 +91,4 @@ def test_a_file_that_is_not_there_or_empty_is_told(tmp_path: Path) -> None:
         (empty, 'has no rows; each must be like {"chunk": ID, "prefix": TEXT}.'),
         (tmp_path, "is a folder, not a file; `context.prefixes` names it."),
     ):
-        with pytest.raises(PrefixesError) as caught:
-            read_prefixes(file)
-        assert str(caught.value) == f"{file}: {message}"
+        assert message_of(PrefixesError, read_prefixes, file) == f"{file}: {message}"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from corpora import library_of
+from expectations import message_of
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.resolution import Match, Resolution, forbidden_warnings, resolve
 from ragtrial.dataset.texts import text_hash
@@ -35,9 +36,7 @@ def labels(*judgments: Judgment, name: str = "q1") -> PromptQueries:
 
 
 def faults_of(wanted: PromptQueries, library: Library, match: Match = "id") -> list[str]:
-    with pytest.raises(LabelsError) as caught:
-        resolve(wanted, library, match, "prompt_queries.json")
-    lines = str(caught.value).splitlines()
+    lines = message_of(LabelsError, resolve, wanted, library, match, "prompt_queries.json").splitlines()
     assert all(line.startswith("prompt_queries.json: ") for line in lines)
     return [line.removeprefix("prompt_queries.json: ") for line in lines]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files, write_rows
+from expectations import message_of
 from pdf_files import pdf
 from ragtrial.dataset.documents import corpus_fingerprint, left_out, read_documents
 from ragtrial.errors import CorpusError, Fault
@@ -39,9 +40,7 @@ def skipping(corpus: Path) -> tuple[list[str], list[str]]:
 
 
 def fault_of(corpus: Path, skipped: list[Fault] | None = None) -> str:
-    with pytest.raises(CorpusError) as caught:
-        list(read_documents(corpus, skipped))
-    return str(caught.value)
+    return message_of(CorpusError, list, read_documents(corpus, skipped))
 
 
 def test_unreadable_files_and_broken_archives_are_named(tmp_path: Path) -> None:

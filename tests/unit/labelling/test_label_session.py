@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 from corpora import write_rows
-from limits import full_disk
 from expectations import message_of
+from limits import full_disk
 from ragtrial.cli.label_command import _stopped
 from ragtrial.errors import InputError, LabelsError, RunError
 from ragtrial.labelling.label_files import OverlayText

@@ -10,6 +10,7 @@ import pytest
 from haystack import Document
 from haystack.evaluation import EvaluationRunResult
 
+from expectations import message_of
 from foreign_labels import BOTH, DOCUMENTS, LIGHTS, RED, RESET, TWICE, WHITE, Conversions, label, lines
 from ragtrial.dataset.labels import load_prompt_queries
 from ragtrial.errors import LabelsError
@@ -405,9 +406,7 @@ WRONG_SHEETS: dict[str, tuple[str, bytes, str]] = {
 def test_a_table_that_cannot_be_read_says_what_it_is(tmp_path: Path, case: str) -> None:
     name, content, said = WRONG_SHEETS[case]
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(LabelsError) as error:
-        read_labels(tmp_path / name)
-    assert said in str(error.value)
+    assert said in message_of(LabelsError, read_labels, tmp_path / name)
 
 
 STATES = [

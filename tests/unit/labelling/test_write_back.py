@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expectations import message_of
 from label_texts import label_texts
 from ragtrial.config import load_config
 from ragtrial.dataset.labels import load_prompt_queries, prompt_queries
@@ -231,9 +232,7 @@ def test_a_search_whose_query_somebody_else_judged_meanwhile_says_so_and_what_to
     labels = json.loads(file.read_text(encoding="utf-8"))
     labels["queries"][0]["relevant_docs"].append({"doc": "shipping.txt", "relevance": 0})
     file.write_text(json.dumps(labels), encoding="utf-8")
-    with pytest.raises(LabelsConflictError) as error:
-        sheet.write([Grade(query["id"], "warranty.md", 1)], "ada")
-    assert str(error.value).splitlines() == [
+    assert message_of(LabelsConflictError, sheet.write, [Grade(query["id"], "warranty.md", 1)], "ada").splitlines() == [
         f"{file}: query 'q1' was changed by somebody else since it was read; nothing was written.",
         f"{file}: Look at what is there now, and label these queries again.",
     ]

@@ -22,13 +22,11 @@ SHORT = "A new page of six words."
 
 
 def costs_of(experiment: Experiment, *overrides: str) -> CostsPart:
-    costs = present(run_experiment(experiment.config(*overrides)).settings[0].costs)
-    return costs
+    return present(run_experiment(experiment.config(*overrides)).settings[0].costs)
 
 
 def seconds_of(experiment: Experiment, *overrides: str) -> float:
-    seconds = present(costs_of(experiment, *overrides).embedding_seconds)
-    return seconds
+    return present(costs_of(experiment, *overrides).embedding_seconds)
 
 
 def cache_of(experiment: Experiment) -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from commands import Outcome
+from expectations import message_of
 from ragtrial import ExperimentResults, QueryResult, RetrievalEvaluator, load_config, load_report
 from ragtrial.errors import LabelsError, counted
 from ragtrial.records import Hit
@@ -148,9 +149,7 @@ def test_results_handed_in_score_as_those_of_a_run_each_chunk_once(config: Path,
 @pytest.mark.parametrize(("start", "end"), [(9, 4), (-5, 4), (40, 54)])
 def test_given_chunks_that_no_document_has_are_refused(config: Path, start: int, end: int) -> None:
     given = ExperimentResults("mine", (QueryResult("q1", (Hit("hours.txt", start=start, end=end),)),))
-    with pytest.raises(LabelsError) as caught:
-        RetrievalEvaluator(load_config(config)).run([given])
-    assert str(caught.value) == (
+    assert message_of(LabelsError, RetrievalEvaluator(load_config(config)).run, [given]) == (
         f"results of 'mine' have a hit of 'hours.txt' with start {start} and end {end}; under unit: span a hit must "
         "say which characters of the document's normalised text it has (0 to 53 in this document)."
     )

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from contests import changed_queries, report_of
+from expectations import message_of
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from golden_report import GOLDEN, PROMPT, fixed_report
-from expectations import message_of
 from ragtrial.dataset.documents import read_documents
 from ragtrial.errors import ReportError, RunError
 from ragtrial.experiment import run_experiment

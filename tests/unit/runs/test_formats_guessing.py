@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from corpora import write_files
+from expectations import message_of
 from forms import told
 from ragtrial.dataset.qrels_text import Kind
 from ragtrial.errors import InputError, LabelsError, ReportError, RunFileError
@@ -73,12 +74,9 @@ def test_every_form_is_known_and_one_that_is_said_is_not_guessed(tmp_path: Path)
     for kind, forms in FORMS_OF.items():
         assert {form for own, _, _, form in KNOWN if own == kind} | {"report"} == set(forms)
     write_files(tmp_path, {"a.txt": "q1 d1 1\n"})
-    with pytest.raises(RunFileError) as caught:
-        read_runs(tmp_path / "a.txt", form="json")
-    assert told(caught, tmp_path) == ["a.txt:1:1: is not JSON: Expecting value."]
-    with pytest.raises(RunFileError) as wrong:
-        read_runs(tmp_path / "a.txt", form="labels")
-    assert str(wrong.value) == (
+    lines = told(tmp_path, RunFileError, read_runs, tmp_path / "a.txt", form="json")
+    assert lines == ["a.txt:1:1: is not JSON: Expecting value."]
+    assert message_of(RunFileError, read_runs, tmp_path / "a.txt", form="labels") == (
         "'labels' is not a form of a run; it may be: trec, msmarco, csv, json, jsonl, parquet, report, rankings, "
         "results, spans, mteb."
     )
@@ -126,15 +124,14 @@ REFUSED = [
 @pytest.mark.parametrize(("kind", "content", "seen"), REFUSED)
 def test_what_looks_like_no_form_is_refused_as_seen(tmp_path: Path, kind: Kind, content: str, seen: str) -> None:
     write_files(tmp_path, {"a": content})
-    with pytest.raises(LabelsError if kind == "qrels" else RunFileError) as caught:
-        guess(tmp_path / "a", kind)
+    error = LabelsError if kind == "qrels" else RunFileError
     end = {
         "run": "If it is a run, say which form with --format: "
         "trec, msmarco, csv, json, jsonl, parquet, report, rankings, results, spans, mteb.",
         "qrels": "If it is qrels, say which form with --qrels-format (of export: --format): "
         "trec, beir, json, jsonl, parquet, labels, report.",
     }
-    assert told(caught, tmp_path) == [f"a: {seen} {end[kind]}"]
+    assert told(tmp_path, error, guess, tmp_path / "a", kind) == [f"a: {seen} {end[kind]}"]
 
 
 @pytest.mark.parametrize("kind", ["run", "qrels"])
@@ -150,12 +147,8 @@ def test_comments_are_passed_over_and_nothing_else_is_no_rows(tmp_path: Path, ki
 def test_what_is_not_there_or_a_folder_or_cut_is_refused(tmp_path: Path) -> None:
     write_files(tmp_path, {"beir/qrels/test.tsv": "x", "beir/qrels/dev.tsv.gz": "x", "plain/file": "x"})
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"q1 Q0 d1 1 0.5 tag\n" * 100, mtime=0)[:-9])
-    messages = {}
-    for name in ("absent.json", "grades.XLSX", "beir", "plain", "cut.gz"):
-        with pytest.raises(InputError) as caught:
-            guess(tmp_path / name, "qrels")
-        messages[name] = told(caught, tmp_path)
-    assert messages == {
+    names = ("absent.json", "grades.XLSX", "beir", "plain", "cut.gz")
+    assert {name: told(tmp_path, InputError, guess, tmp_path / name, "qrels") for name in names} == {
         "absent.json": ["absent.json: there is no such file, nor a report of that id."],
         "grades.XLSX": [
             "grades.XLSX: is a spreadsheet; save it as CSV, with a header such as query,document,grade: in Excel by "

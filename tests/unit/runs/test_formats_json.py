@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora import write_files, write_rows
+from expectations import message_of
 from forms import qrels_rows, run_rows, told
 from ragtrial.errors import LabelsError, RunFileError
 from ragtrial.runs.inputs import read_qrels, read_runs
@@ -135,17 +137,13 @@ def test_faults_of_dicts_and_pairs_judged_twice_are_told(tmp_path: Path) -> None
         "the given dict: query 1.5 must be an id, come once, and have documents as an object; found {}.",
         "the given dict: query None must be an id, come once, and have documents as an object; found {}.",
     ]
-    with pytest.raises(RunFileError) as many:
-        read_runs({f"q{number}": {"d": "x"} for number in range(1_500)})
-    lines = str(many.value).splitlines()
+    lines = message_of(RunFileError, read_runs, {f"q{number}": {"d": "x"} for number in range(1_500)}).splitlines()
     assert lines[19] == "the given dict: query 'q19', document 'd': the score 'x' is no number, or none of 64 bits."
     assert lines[20:] == ["the given dict: and 1,480 more like these."]
     row = {"qid": "q", "docid": "d", "rel": 1}
     path = write_rows(tmp_path / "a.jsonl", [row, {**row, "docid": "e"}, {**row, "rel": 0}, {**row, "rel": 1.5}, row])
-    with pytest.raises(LabelsError) as judged:
-        read_qrels(path)
     twice = "judges document 'd' for query 'q', as line 1 does; give each pair one grade."
-    assert told(judged, tmp_path) == [
+    assert told(tmp_path, LabelsError, read_qrels, path) == [
         f"a.jsonl:3: {twice}",
         "a.jsonl:4: the grade 1.5 must be a whole number, such as 1.",
         f"a.jsonl:4: {twice}",
@@ -173,7 +171,7 @@ JSONL_FAULTS = [
 ])  # fmt: skip
 def test_every_fault_is_told_with_its_place(tmp_path: Path, name: str, content: str, messages: list[str]) -> None:
     write_files(tmp_path, {name: content})
-    read = read_qrels if name == "qrels.json" else read_runs
-    with pytest.raises((RunFileError, LabelsError)) as caught:
-        read(tmp_path / name, form="jsonl" if name == "a.jsonl" else "json")
-    assert told(caught, tmp_path) == [message.replace("a.json:", f"{name}:") for message in messages]
+    read: Callable[..., object] = read_qrels if name == "qrels.json" else read_runs
+    error = LabelsError if name == "qrels.json" else RunFileError
+    lines = told(tmp_path, error, read, tmp_path / name, form="jsonl" if name == "a.jsonl" else "json")
+    assert lines == [message.replace("a.json:", f"{name}:") for message in messages]

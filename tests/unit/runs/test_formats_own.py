@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,8 @@ HEADER = "query-id\tcorpus-id\tscore\n"
 
 
 def faults_of(error: type[InputError], path: Path, **how: Any) -> list[str]:
-    with pytest.raises(error) as caught:
-        read_qrels(path, **how) if error is LabelsError else read_runs(path, **how)
-    return told(caught, path.parent)
+    read: Callable[..., object] = read_qrels if error is LabelsError else read_runs
+    return told(path.parent, error, read, path, **how)
 
 
 @pytest.mark.parametrize("name", ["test.tsv", "test.tsv.gz"])
@@ -194,9 +194,7 @@ def test_a_name_stands_before_those_of_several_settings(root: Path, tmp_path: Pa
     assert [run.name for run in read_runs(folder)] == ["b", "a"]
     assert [run.name for run in read_runs(folder, name="x")] == ["x:b", "x:a"]
     (folder / "rankings" / "a.jsonl.gz").unlink()
-    with pytest.raises(RunFileError) as caught:
-        read_runs(folder)
-    assert told(caught, folder) == ["rankings/a.jsonl.gz: there is no such file."]
+    assert told(folder, RunFileError, read_runs, folder) == ["rankings/a.jsonl.gz: there is no such file."]
 
 
 def test_a_rankings_file_is_a_run_and_its_order_is_the_ranking(root: Path, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from forms import Rows, qrels_rows, run_rows, told
 from expectations import message_of
+from forms import Rows, qrels_rows, run_rows, told
 from ragtrial.errors import RunFileError
 from ragtrial.runs.inputs import read_qrels, read_runs
 
@@ -232,9 +232,7 @@ def test_only_columns_that_matter_are_read_and_damaged_parquet_is_refused(tmp_pa
     )
     for cut in (content.getvalue()[:-20], b"PAR1", b"no parquet at all"):
         (tmp_path / "a.parquet").write_bytes(cut)
-        with pytest.raises(RunFileError) as caught:
-            read_runs(tmp_path / "a.parquet")
-        (line,) = told(caught, tmp_path)
+        (line,) = told(tmp_path, RunFileError, read_runs, tmp_path / "a.parquet")
         assert line.startswith("a.parquet: is no Parquet file, or a damaged one: Parquet ")
         assert line.endswith(".")
 
@@ -242,9 +240,7 @@ def test_only_columns_that_matter_are_read_and_damaged_parquet_is_refused(tmp_pa
 def test_without_its_package_parquet_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(RunFileError) as caught:
-        read_runs(tmp_path / "a.parquet")
-    assert told(caught, tmp_path) == [
+    assert told(tmp_path, RunFileError, read_runs, tmp_path / "a.parquet") == [
         "a.parquet: needs a package that is not installed to be read as Parquet: pip install 'ragtrial[parquet]'."
     ]
 

@@ -231,9 +231,7 @@ REDACTED = {"openinference.span.kind": "RETRIEVER", "input.value": "__REDACTED__
 def test_what_cannot_be_scored_is_named_without_a_question(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text(text)
-    with pytest.raises(RunFileError) as caught:
-        read_runs(path, labels=LABELS, form="spans")
-    (line,) = told(caught, tmp_path)
+    (line,) = told(tmp_path, RunFileError, read_runs, path, labels=LABELS, form="spans")
     assert message in line
     assert "Ada" not in line
 
