@@ -74,6 +74,11 @@ QUERIES: list[dict[str, Any]] = [
      "relevant_docs": [{"doc": "soup/tomato.md"}, {"doc": "soup/leek.md"}], "ordered": True},
     {"id": "coffee", "text": "Where do you grow coffee?", "relevant_docs": []},
 ]  # fmt: skip
+QUOTED: list[dict[str, Any]] = [
+    {**query, "relevant_docs": [{**label, "quote": DOCUMENTS[label["doc"]][:30]} for label in query["relevant_docs"]]}
+    for query in QUERIES
+]
+"""Labels of the same documents, each for its first 30 characters."""
 
 
 STAGES = ("documents", "chunks", "lengths", "embeddings", "indexes", "rankings", "latency", "use")

@@ -149,7 +149,8 @@ def of_clusters(differing: int, clusters: int, size: int = 5) -> ComparisonPart:
     made = compared(contest_between({"old": np.full(clusters * size, 0.6), "new": 0.6 + gains}, queries), "old")
     (part,) = made.comparisons
     gates = parse_gates(["ndcg@10 worse than baseline"], Subject(("new",), METRICS, "old"))
-    evidence = GateEvidence({"new": made_of("new")}, "ndcg@10", baseline="old", comparisons={"ndcg@10": made})
+    setting = contest_between({"new": [0.5]}).settings[0].part
+    evidence = GateEvidence({"new": setting}, "ndcg@10", baseline="old", comparisons={"ndcg@10": made})
     (outcome,) = judge_gates(gates, evidence)
     codes = [warning.code for warning in made.warnings]
     assert ("few-clusters" in codes) == (clusters < 15)
@@ -158,10 +159,6 @@ def of_clusters(differing: int, clusters: int, size: int = 5) -> ComparisonPart:
         assert f"{differing} of {clusters} clusters of questions differ" in outcome.findings[0].found
         assert f"only {differing} of {clusters} clusters of questions differ, fewer than 10" in part.sentence
     return part
-
-
-def made_of(name: str) -> Any:
-    return contest_between({name: [0.5]}).settings[0].part
 
 
 def test_too_few_differing_clusters_have_no_interval_and_are_told() -> None:

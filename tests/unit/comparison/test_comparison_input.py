@@ -38,10 +38,6 @@ def shown(inputs: ComparisonInput, baseline: str | None = None) -> list[str]:
     return [f"{inputs.names[pair.setting]} - {inputs.names[pair.baseline]}" for pair in pairs]
 
 
-def codes(inputs: ComparisonInput) -> list[str]:
-    return [warning.code for warning in inputs.warnings]
-
-
 def test_settings_of_several_reports_are_called_after_them_and_pair_up_by_name(here: Path) -> None:
     inputs = input_of(["main", "branch"])
     assert inputs.names == ("main:dense", "main:bm25", "branch:dense", "branch:bm25", "branch:new")
@@ -98,7 +94,8 @@ def test_reports_are_numbered_and_settings_and_metrics_chosen_by_name(here: Path
     assert inputs.names == ("dense", "bm25")
     report = load_report("main")
     assert input_of([report, report]).names == ("dense", "bm25")
-    assert codes(input_of(["main", "branch"], baseline="main")) == ["no-partner"]
+    named = input_of(["main", "branch"], baseline="main")
+    assert [warning.code for warning in named.warnings] == ["no-partner"]
     assert input_of(["main", "branch"], settings=["dense"]).names == ("main:dense", "branch:dense")
     one = input_of(["main", "branch"], settings=["dense", "branch:bm25"])
     assert one.names == ("main:dense", "branch:dense", "branch:bm25")

@@ -6,17 +6,12 @@ from hypothesis import strategies as st
 
 from expectations import message_of
 from gate_scenarios import METRICS, findings, judged, part, setting
-from ragtrial.comparison.gates import Gate, GateEvidence, GateOutcome, Subject, judge_gates, parse_gates
+from ragtrial.comparison.gates import GateEvidence, GateOutcome, Subject, judge_gates, parse_gates
 from ragtrial.errors import Fault, GateError
 from ragtrial.report.schema import FailurePart
 from ragtrial.views.findings_files import gate_line, junit_text, markdown_text, summary
 
 SUBJECT = Subject(("dense", "hybrid", "main:dense", "run (k1=0.9): a"), METRICS, baseline="dense")
-
-
-def gate_of(text: str) -> Gate:
-    (gate,) = parse_gates([text], SUBJECT)
-    return gate
 
 
 def message(*texts: str, subject: Subject = SUBJECT) -> str:
@@ -38,7 +33,7 @@ def message(*texts: str, subject: Subject = SUBJECT) -> str:
     ("recall@10 not within 0 of baseline", None, "recall@10", "not within", 0.0),
 ])  # fmt: skip
 def test_a_gate_means_what_it_says(text: str, setting: str | None, quantity: str, relation: str, limit: float) -> None:
-    gate = gate_of(text)
+    (gate,) = parse_gates([text], SUBJECT)
     assert (gate.setting, gate.quantity, gate.relation, gate.limit) == (setting, quantity, relation, limit)
 
 

@@ -208,15 +208,10 @@ def test_vectors_come_in_blocks_that_are_read_from_the_file_again_each_time(expe
 OTHER = "embed(texts):\n    return [[float(len(text)), 1.0, *[0.0] * 30] for text in texts]\n\n\ndef was(texts):"
 
 
-def become_another(experiment: Experiment) -> None:
-    """Let the function make other vectors of the same dimension."""
-    file = experiment.folder / "embedding.py"
-    file.write_text(file.read_text().replace("embed(texts):", OTHER, 1))
-
-
 def test_vectors_of_two_models_are_not_mixed_under_one_version(experiment: Experiment) -> None:
     embed(cached(experiment, version="1"), ["soup", "oven"])
-    become_another(experiment)
+    file = experiment.folder / "embedding.py"
+    file.write_text(file.read_text().replace("embed(texts):", OTHER, 1))  # other vectors of the same dimension
     assert message_of(EmbedderError, embed, cached(experiment, version="1"), ["bread", "soup", "oven"]) == (
         "the embedder (custom) gives another vector for 'soup' than it gave before; vectors of two models cannot be "
         "compared. If the model has changed, give it another `version:`."

@@ -214,19 +214,14 @@ def test_a_run_asks_once_a_question_and_fuses_and_shows_wordings(double: Endpoin
     wide = report.setting("wide")
     assert wide.latency is None, "each question would be paid for again"
     assert report.setting("dense").latency is not None
-    spent = [(one["prompt_tokens"], one["completion_tokens"]) for one in (usage(text) for text in asked)]
-    expected = sum(read * 1.0 + written * 4.0 for read, written in spent) / 1e6
+    lengths = [len(text.split()) for text in asked]  # the double bills a token a word, and one more for its reply
+    expected = sum(length * 1.0 + (length + 1) * 4.0 for length in lengths) / 1e6
     assert present(wide.costs).query_cost == pytest.approx(1000 * expected / ASKED)
     (ranking,) = load_query(report, [wide], "rye")
     assert ranking.wordings == ("rye bread baking time", "how long bake rye", "oven bread minutes")
     assert "  asked: how long bake rye\n" in query_text(report, "rye", [ranking], 80)
     run_experiment(experiment.config())
     assert len(double.asked) == ASKED, "replies are kept"
-
-
-def usage(text: str) -> dict[str, int]:
-    words = len(text.split())
-    return {"prompt_tokens": words, "completion_tokens": words + 1}
 
 
 def test_a_plan_says_how_many_questions_it_asks_and_their_cost(double: EndpointDouble, tmp_path: Path) -> None:

@@ -52,7 +52,9 @@ def by_hand(bench: Bench, units: Chunks, question: str, codes: list[int], weight
     materials = bench.materials()
     texts = list(materials.texts(units).indexed_texts(codes))
     embedded, asked = normalized(materials.embed_texts(texts)), normalized(materials.embed_queries([question]))[0]
-    open_codes = sorted(range(len(codes)), key=lambda one: places_key(units, codes[one]))
+    open_codes = sorted(
+        range(len(codes)), key=lambda one: (units.document_id(codes[one]), int(units.start[codes[one]]))
+    )
     chosen: list[int] = []
     while open_codes:
         values = [
@@ -62,10 +64,6 @@ def by_hand(bench: Bench, units: Chunks, question: str, codes: list[int], weight
         ]  # fmt: skip
         chosen.append(open_codes.pop(int(np.argmax(values))))
     return [codes[one] for one in chosen]
-
-
-def places_key(units: Chunks, code: int) -> tuple[str, int]:
-    return units.document_id(code), int(units.start[code])
 
 
 @pytest.mark.slow

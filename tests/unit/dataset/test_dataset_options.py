@@ -22,10 +22,6 @@ def options(**written: object) -> DatasetOptions:
     )
 
 
-def fault_of(**written: object) -> str:
-    return message_of(ConfigError, options, **written)
-
-
 @pytest.mark.parametrize(("written", "fault"), [
     ({}, "c.yaml: @ corpus and queries must be given (or beir: a BEIR folder)."),
     ({"corpus": "docs"}, "c.yaml: @ corpus and queries must be given (or beir: a BEIR folder)."),
@@ -34,7 +30,7 @@ def fault_of(**written: object) -> str:
     ({"corpus": "c", "queries": "q", "split": "dev"}, "c.yaml: @ split and overlay belong to beir; leave them out."),
 ])  # fmt: skip
 def test_what_is_said_in_no_way_or_in_two_is_refused(written: dict[str, object], fault: str) -> None:
-    assert fault_of(**written) == fault
+    assert message_of(ConfigError, options, **written) == fault
 
 
 def test_documents_and_labels_are_found_with_the_labels_as_written(tmp_path: Path) -> None:
@@ -48,13 +44,10 @@ def test_documents_and_labels_are_found_with_the_labels_as_written(tmp_path: Pat
     )
 
 
-def beir_folder(folder: Path) -> Path:
-    write_rows(folder / "queries.jsonl", [{"_id": "q1", "text": "x"}])
-    return write_files(folder, {"corpus.jsonl": "", "qrels/test.tsv": "q1\td1\t1\n", "qrels/dev.tsv": "q1\td2\t3\n"})
-
-
 def test_a_beir_folder_is_scored_on_its_test_split_unless_another_is_named(tmp_path: Path) -> None:
-    folder = beir_folder(tmp_path)
+    write_rows(tmp_path / "queries.jsonl", [{"_id": "q1", "text": "x"}])
+    files = {"corpus.jsonl": "", "qrels/test.tsv": "q1\td1\t1\n", "qrels/dev.tsv": "q1\td2\t3\n"}
+    folder = write_files(tmp_path, files)
     assert load_dataset(options(beir=str(folder))) == Dataset(
         folder / "corpus.jsonl", PromptQueries((Query("q1", "x", (Judgment("d1", 1),)),)), f"{folder}/qrels/test.tsv"
     )

@@ -27,12 +27,6 @@ ITEMS = st.builds(TextToGrade, query=NAMES, question=st.just("?"), doc=NAMES, ti
                   start=st.integers(0, 9), end=st.integers(9, 99))  # fmt: skip
 
 
-def written(folder: Path, **changes: Any) -> Path:
-    file = folder / "worklist.json"
-    file.write_text(json.dumps({**WRITTEN, **changes}), encoding="utf-8")
-    return file
-
-
 def refusal(file: Path) -> str:
     return message_of(WorklistError, read_worklist, file)
 
@@ -100,7 +94,9 @@ def test_what_is_no_worklist_is_refused(tmp_path: Path, text: str, message: str)
     ({"items": [{**ITEM, "start": 3, "end": 2}]}, "items[0] has start 3 and end 2; end must follow start."),
 ])  # fmt: skip
 def test_a_worklist_that_contradicts_itself_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    said = refusal(written(tmp_path, **changes))
+    file = tmp_path / "worklist.json"
+    file.write_text(json.dumps({**WRITTEN, **changes}), encoding="utf-8")
+    said = refusal(file)
     assert said.endswith(f": {message}")
     assert said.startswith(f"{tmp_path / 'worklist.json'}:1:")
 

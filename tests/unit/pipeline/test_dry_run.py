@@ -39,11 +39,6 @@ def stages(experiment: Experiment) -> set[tuple[str, str]]:
     return {(kind, path.name) for kind in FOLDERS for path in (experiment.workspace / kind).glob("[!.]*")}
 
 
-def whys(plan: DryRun) -> dict[tuple[str, str], str]:
-    """Why each piece of work is to do, by its kind and what it is."""
-    return {(node.kind, node.what): node.why for node in plan.to_do}
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     experiment = write_experiment(tmp_path_factory.mktemp("plan") / "first", retrievers=TREE, latency=True)
@@ -130,7 +125,8 @@ def test_what_is_to_do_is_what_the_run_makes(
     change(experiment)
     plan = plan_of(experiment, *overrides)
     assert {node.kind for node in plan.to_do} == to_do
-    assert not why or any(node.why.startswith(why) for node in plan.to_do), whys(plan)
+    reasons = {(node.kind, node.what): node.why for node in plan.to_do}
+    assert not why or any(reason.startswith(why) for reason in reasons.values()), reasons
     # The size of batches changes nothing that is made: a plan does not count it.
     assert not [node.why for node in plan.to_do if "normalize changed" in node.why and "more" in node.why]
     before = stages(experiment)

@@ -16,17 +16,13 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.components.batching import Meter
 from ragtrial.errors import RunError
 from ragtrial.experiment import run_experiment
-from ragtrial.report.schema import CostsPart
 
 SHORT = "A new page of six words."
 
 
-def costs_of(experiment: Experiment, *overrides: str) -> CostsPart:
-    return present(run_experiment(experiment.config(*overrides)).settings[0].costs)
-
-
 def seconds_of(experiment: Experiment, *overrides: str) -> float:
-    return present(costs_of(experiment, *overrides).embedding_seconds)
+    costs = run_experiment(experiment.config(*overrides)).settings[0].costs
+    return present(present(costs).embedding_seconds)
 
 
 def cache_of(experiment: Experiment) -> Path:

@@ -3,7 +3,7 @@
 import json
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,14 +126,10 @@ def test_a_label_without_a_quote_speaks_of_the_whole_document_and_that_is_said(c
     assert strict.code == 2
 
 
-def results_of(evaluator: RetrievalEvaluator) -> Iterator[tuple[ExperimentResults, dict[str, float | None]]]:
-    for given in evaluator.run(evaluator.retrieve()):
-        yield given, {name: mean.mean for name, mean in given.evaluations.items()}
-
-
 def test_results_handed_in_score_as_those_of_a_run_each_chunk_once(config: Path, report: dict[str, Any]) -> None:
     evaluator = RetrievalEvaluator(load_config(config))
-    for given, means in results_of(evaluator):
+    for given in evaluator.run(evaluator.retrieve()):
+        means = {name: mean.mean for name, mean in given.evaluations.items()}
         reported = {name: one["mean"] for name, one in setting(report, given.name)["scores"].items()}
         assert reported.pop("span_precision_ceiling") is not None
         assert means.pop("span_precision_ceiling") is None  # of given results not all chunks are known

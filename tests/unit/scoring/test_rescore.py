@@ -228,7 +228,6 @@ def test_documents_nothing_knows_deeper_metrics_and_lost_rankings_are_told(tmp_p
         with pytest.raises(ConfigError, match=r"above the top_k of 3 of 'dense'.*; only that many are kept"):
             rescore(parent, **deep)
     assert rescore(parent, metrics="ndcg@3").settings[0].scores["ndcg@3"] == parent.settings[0].scores["ndcg@3"]
-    parent = run_experiment(write_experiment(tmp_path).config())
     (parent.folder / "rankings" / "dense.jsonl.gz").unlink()
     with pytest.raises(InputError, match=r"dense\.jsonl\.gz: cannot be read: No such file"):
         rescore(parent, metrics="rr@1")

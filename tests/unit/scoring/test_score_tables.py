@@ -76,17 +76,13 @@ def expected() -> list[Any]:
     return numbers(compare(report))
 
 
-def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """As ``DataFrame.to_json`` writes rows by default."""
-    return {name: {str(place): row[name] for place, row in enumerate(rows)} for name in rows[0]}
-
-
 FORMS = {
     "long.csv": text_of(LONG),
     "long.tsv": text_of(LONG, "\t"),
     "long.json": json.dumps(LONG),
     "long.jsonl": "".join(f"{json.dumps(row)}\n" for row in LONG),
-    "columns.json": json.dumps(columns_of(LONG)),
+    # as DataFrame.to_json writes rows by default
+    "columns.json": json.dumps({name: {str(place): row[name] for place, row in enumerate(LONG)} for name in LONG[0]}),
     "by-question.csv": text_of(sorted(LONG, key=lambda row: QUESTIONS.index(str(row["question"])))),
     "synonyms.csv": text_of(LONG).replace("question,system,metric,score", "Query,Retriever,Metric_Name,Value", 1),
     "rows.csv": text_of(ROWS),
@@ -395,7 +391,9 @@ def test_times_and_amounts_have_no_margin_unless_one_is_set(tmp_path: Path) -> N
         assert ("questions needed" in str(compared)) == bool(margin)
         assert compare(table(metric, high), margin=0.02).procedure.margin == 0.02
     pages = [{**row, "latency_ms": 1_000 + row["latency_ms"]} for row in table("latency_ms", 100)]
-    text = comparison_blocks_text(pages)
+    inputs = input_of([pages], may_be_one=True)
+    analysis = analyse(inputs, options_of(inputs))
+    text = plain_text(comparison_blocks(analysis, 200, everything=True, every_metric=True), 200)
     means = re.findall(r"1,0\d\d\.\d{3}", text)
     assert len(means) > 4, text
     assert not re.search(r"\d{4}\.\d", text), "all numbers have one form"
@@ -432,13 +430,6 @@ def test_the_order_of_rows_makes_no_cost_the_metric_that_decides() -> None:
     assert warned({"latency_ms": 20, "cost": -1})[0] == "latency_ms", "there is nothing but costs"
     assert warned({"tokens_f1": 0.1, "f1": 0.1}, higher_is_better=["tokens_f1"])[0] == "tokens_f1"
     assert "metrics-disagree" not in warned({"faithfulness": 0.1, "relevance": 0, "recall": 0.1})[1]
-
-
-def comparison_blocks_text(rows: list[dict[str, Any]]) -> str:
-    """All that `compare` prints on a table in memory."""
-    inputs = input_of([rows], may_be_one=True)
-    analysis = analyse(inputs, options_of(inputs))
-    return plain_text(comparison_blocks(analysis, 200, everything=True, every_metric=True), 200)
 
 
 def test_a_setting_of_a_table_is_named_like_that_of_a_report(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import experiments
 from expectations import present
-from experiments import DOCUMENTS, write_experiment
+from experiments import write_experiment
 from hand_made import contest_between, contest_over, report_of, setting_of
 from ragtrial import run_experiment
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
@@ -16,7 +16,7 @@ from ragtrial.comparison.statistics.samples import Procedure
 from ragtrial.scoring.query_details import load_query
 from ragtrial.views.analysis import Analysis, analyse
 from ragtrial.views.comparison_tables import looked_into_lines
-from ragtrial.views.page.blocks import DeepRanks, FoundHits, deep_ranks
+from ragtrial.views.page.blocks import FoundHits, deep_ranks
 from ragtrial.views.sections import details
 from ragtrial.views.sections.details import SELECTION, UNJUDGED
 from ragtrial.views.sections.queries_view import QUERIES
@@ -93,26 +93,15 @@ def test_the_option_lifts_the_limit_on_unjudged_hits_that_are_counted(monkeypatc
     assert [len(UNJUDGED.of(analyse(contest(), AIM, unjudged=asked)) or ()) for asked in (False, True)] == [1, 2]
 
 
-DOCS = [f"d{place:02}" for place in range(1, 41)]
-
-
-def deep_ranks_of(contest: ComparisonInput) -> list[DeepRanks]:
-    return deep_ranks(contest.queries, FoundHits(contest))
-
-
 def test_chunks_have_their_ranks_in_the_stored_rankings(tmp_path: Path) -> None:
     """Under unit: span, where the same document has many chunks."""
-    queries = [
-        {**one, "relevant_docs": [{**label, "quote": DOCUMENTS[label["doc"]][:30]} for label in one["relevant_docs"]]}
-        for one in experiments.QUERIES
-    ]
     made = write_experiment(
-        tmp_path, queries=queries, evaluators={"unit": "span"},
+        tmp_path, queries=experiments.QUOTED, evaluators={"unit": "span"},
         chunker={"kind": "fixed", "size": 20, "overlap": 0, "unit": "characters"},
         retrievers={"dense": {"kind": "dense", "top_k": 40}, "words": {"kind": "bm25", "top_k": 40}},
     )  # fmt: skip
     contest = input_of([str(run_experiment(made.config()).folder)])
-    deep, compared = deep_ranks_of(contest), 0
+    deep, compared = deep_ranks(contest.queries, FoundHits(contest)), 0
     for place, query in enumerate(experiments.QUERIES):
         rankings = load_query(contest.report, contest.report.settings, query["id"])
         for own, ranking in zip(deep, rankings, strict=True):

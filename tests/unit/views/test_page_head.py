@@ -15,7 +15,7 @@ import pytest
 
 from contests import report_of
 from edited_reports import edit_report
-from experiments import DOCUMENTS, QUERIES, write_experiment
+from experiments import DOCUMENTS, QUERIES, QUOTED, write_experiment
 from ragtrial import run_experiment
 from ragtrial.comparison.comparing import ComparisonOptions, options_of
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
@@ -29,6 +29,7 @@ from ragtrial.views.page.verdict import MOST_NAMED_ROWS, Axis, axis_over, effect
 from ragtrial.views.table import Table
 
 RETRIEVERS = {"dense": {"kind": "dense", "top_k": 3}, "words": {"kind": "bm25", "top_k": 3}}
+SHORT = {name: {**retriever, "top_k": 1} for name, retriever in RETRIEVERS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +38,14 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return run_experiment(write_experiment(tmp_path_factory.mktemp("head"), retrievers=RETRIEVERS).config())
 
 
+def page_of(*folders: Path, **asked: Any) -> str:
+    contest = input_of([str(folder) for folder in folders], **asked)
+    return page(contest, options_of(contest)).decode()
+
+
 def text_of(*folders: Path) -> str:
     """The text of the page, without its data and program."""
-    contest = input_of([str(folder) for folder in folders], may_be_one=True)
-    text = page(contest, options_of(contest)).decode()
-    body = text.partition("<body>")[2].partition("<script")[0]
+    body = page_of(*folders, may_be_one=True).partition("<body>")[2].partition("<script")[0]
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
@@ -57,10 +61,8 @@ def test_it_says_where_the_numbers_are_from_and_the_verdict(report: Report) -> N
         assert said in text.replace(" ,", " ,").replace(f"{report.run_id},", f"{report.run_id} ,"), said
     contest = input_of([str(report.folder)])
     conclusion = analyse(contest, options_of(contest)).conclusion
-    text = text_of(report.folder)
     assert conclusion.sentences[0] in text
     assert conclusion.next_step.command in text
-    text = text_of(report.folder)
     assert report.warnings
     assert all(warning.message in text for warning in report.warnings)
 
@@ -77,16 +79,11 @@ def test_each_of_several_reports_is_named(report: Report, tmp_path: Path) -> Non
 
 
 def test_under_unit_span_scores_within_the_budget_are_beside_those_at_k(tmp_path: Path, minilm_folder: Path) -> None:
-    quoted = [
-        {**one, "relevant_docs": [{**label, "quote": DOCUMENTS[label["doc"]][:30]} for label in one["relevant_docs"]]}
-        for one in QUERIES
-    ]
     embedder = {"kind": "custom", "function": "embedding:embed", "tokenizer_model": str(minilm_folder)}
-    made = write_experiment(tmp_path, queries=quoted, retrievers=RETRIEVERS, embedder=embedder,
+    made = write_experiment(tmp_path, queries=QUOTED, retrievers=RETRIEVERS, embedder=embedder,
                             evaluators={"unit": "span", "budget": 30})  # fmt: skip
     report = run_experiment(made.config())
-    contest = input_of([str(report.folder)])
-    text = page(contest, options_of(contest)).decode()
+    text = page_of(report.folder)
     tables = text.partition("<b>Scores</b>")[2].partition("<b>First")[0]
     assert re.findall(r"<caption><span>(.*?)</span>", tables) == [
         "Means at the cutoff of each metric", "Means at equal context",
@@ -102,8 +99,7 @@ def test_under_unit_span_scores_within_the_budget_are_beside_those_at_k(tmp_path
 def test_without_labels_it_says_so_and_compares_nothing(tmp_path: Path) -> None:
     unlabelled = [{**query, "relevant_docs": []} for query in QUERIES]
     report = run_experiment(write_experiment(tmp_path, queries=unlabelled, retrievers=RETRIEVERS).config())
-    contest = input_of([str(report.folder)], may_be_unlabelled=True)
-    text = page(contest, options_of(contest)).decode()
+    text = page_of(report.folder, may_be_unlabelled=True)
     assert "4 questions searched, none scored: no question has a label that counts" in text
     assert "Label at least 10 questions" in text
     for absent in ('id="plot"', 'id="failing"', "<b>Scores</b>", "<b>Comparisons</b>", "no label and count", "Too few"):
@@ -112,16 +108,11 @@ def test_without_labels_it_says_so_and_compares_nothing(tmp_path: Path) -> None:
 
 def test_passages_have_their_length_beside_the_score_and_no_share_of_labels(tmp_path: Path) -> None:
     """A chunker that keeps whole documents finds every passage, at the price of long contexts."""
-    quoted = [
-        {**one, "relevant_docs": [{**label, "quote": DOCUMENTS[label["doc"]][:30]} for label in one["relevant_docs"]]}
-        for one in QUERIES
-    ]
     long = {"kind": "bm25", "top_k": 3, "chunker": {"kind": "document"}}
-    made = write_experiment(tmp_path, queries=quoted, retrievers={"long": long, "words": RETRIEVERS["words"]},
+    made = write_experiment(tmp_path, queries=QUOTED, retrievers={"long": long, "words": RETRIEVERS["words"]},
                             evaluators={"unit": "span"})  # fmt: skip
     report = run_experiment(made.config())
-    contest = input_of([str(report.folder)])
-    text = page(contest, options_of(contest)).decode()
+    text = page_of(report.folder)
     head, _, rows = text.partition('<section id="plot">')[2].partition("<tbody>")
     assert "characters in the first 3" in head
     assert "first hits labelled" not in head
@@ -136,10 +127,8 @@ def test_an_answer_that_no_setting_found_is_quoted(tmp_path: Path) -> None:
     documents = {**DOCUMENTS, doc: "Frozen peas wait at minus eighteen degrees."}
     lost = [{"id": "lost", "text": "rye bread", "relevant_docs": [{"doc": "oven.txt", "quote": quote}]},
             *({"id": one, "text": f"rye bread {one}", "relevant_docs": [{"doc": doc}]} for one in "abc")]  # fmt: skip
-    short = {name: {**retriever, "top_k": 1} for name, retriever in RETRIEVERS.items()}
-    report = run_experiment(write_experiment(tmp_path, documents, [*QUERIES, *lost], retrievers=short).config())
-    contest = input_of([str(report.folder)])
-    cards = page(contest, options_of(contest)).decode().partition('id="failing"')[2].partition("</section>")[0]
+    report = run_experiment(write_experiment(tmp_path, documents, [*QUERIES, *lost], retrievers=SHORT).config())
+    cards = page_of(report.folder).partition('id="failing"')[2].partition("</section>")[0]
     assert f"<b>oven.txt</b>: <mark>{html.escape(quote.strip())}</mark>" in cards
     assert f"<b>{doc}</b>: Frozen peas wait at minus eighteen degrees.</dd>" in cards
     assert re.findall(r"<h3 [^>]*>(.*?)</h3>", cards) == ["rye bread", "rye bread a", "rye bread b"]
@@ -147,13 +136,11 @@ def test_an_answer_that_no_setting_found_is_quoted(tmp_path: Path) -> None:
 
 def test_a_question_whose_first_hit_answers_shows_the_answer_that_is_missed(tmp_path: Path) -> None:
     """The first hit, bread/rye.md, has the highest grade; bread/rolls.md, titled Quick rolls, is missing."""
-    short = {name: {**retriever, "top_k": 1} for name, retriever in RETRIEVERS.items()}
     metrics = {"order_unaware": {"metrics": ["recall"]}, "primary_metric": "recall@1"}
     report = run_experiment(
-        write_experiment(tmp_path, queries=QUERIES[:2], retrievers=short, evaluators=metrics).config()
+        write_experiment(tmp_path, queries=QUERIES[:2], retrievers=SHORT, evaluators=metrics).config()
     )
-    contest = input_of([str(report.folder)])
-    (card,) = re.findall(r"<article>.*?</article>", page(contest, options_of(contest)).decode(), re.DOTALL)
+    (card,) = re.findall(r"<article>.*?</article>", page_of(report.folder), re.DOTALL)
     (should, found) = re.findall(r"<dd[^>]*><b>(.*?)</b>", card)
     assert (should, found) == ("Quick rolls", "Rye bread")
     assert "No setting has this answer in the first" in card
@@ -165,21 +152,18 @@ def test_a_passage_stands_under_the_nearest_heading_above_it(tmp_path: Path) -> 
     label = {"doc": "guide.md", "quote": "Call **the shop** on Monday."}
     query = {"id": "q", "text": "rye bread", "relevant_docs": [label]}
     documents = {**DOCUMENTS, "guide.md": guide}
-    short = {name: {**retriever, "top_k": 1} for name, retriever in RETRIEVERS.items()}
-    report = run_experiment(write_experiment(tmp_path, documents, [*QUERIES, query], retrievers=short).config())
-    contest = input_of([str(report.folder)])
-    cards = re.findall(r"<article>.*?</article>", page(contest, options_of(contest)).decode(), re.DOTALL)
+    report = run_experiment(write_experiment(tmp_path, documents, [*QUERIES, query], retrievers=SHORT).config())
+    cards = re.findall(r"<article>.*?</article>", page_of(report.folder), re.DOTALL)
     (card,) = (card for card in cards if ">rye bread</h3>" in card)
     assert "<b>Guide › Repairs</b>: <mark>Call the shop on Monday.</mark>" in card
     assert '<dt>It found first</dt><dd dir="auto"><b>Rye bread</b>' in card
 
 
 def test_of_many_queries_the_page_shows_a_random_sample(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    contest = input_of([str(report.folder)])
-    whole = page(contest, options_of(contest)).decode()
+    whole = page_of(report.folder)
     assert "A random sample" not in whole
-    monkeypatch.setattr(html_page, "MOST_SHOWN", 2 * len(contest.settings))
-    sampled = page(contest, options_of(contest)).decode()
+    monkeypatch.setattr(html_page, "MOST_SHOWN", 2 * len(report.settings))
+    sampled = page_of(report.folder)
     assert f"A random sample of 2 of {len(QUERIES)} questions. All other numbers are over all;" in sampled
     assert len(block(whole, "summary")["queries"]) == len(QUERIES)
     queries = block(sampled, "summary")["queries"]
