@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.chunkers.base import CHUNKERS, Chunker, EmbeddingChunker, Ruler, SizedChunker

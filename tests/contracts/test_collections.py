@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from filled_collections import FILLERS, SECRET, Filled, Stored
 from ragtrial.engines import ALL, COLLECTIONS, Collection, Conditions, Item, open_collection

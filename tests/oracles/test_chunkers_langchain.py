@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 import tokenizers
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 from langchain_text_splitters import RecursiveCharacterTextSplitter
-from langchain_text_splitters.base import Tokenizer as LangChainTokenizer
-from langchain_text_splitters.base import split_text_on_tokens
+from langchain_text_splitters.base import Tokenizer as LangChainTokenizer, split_text_on_tokens
 
 from ragtrial.components.chunkers.base import Ruler
 from ragtrial.components.chunkers.plain import FixedChunker, RecursiveChunker

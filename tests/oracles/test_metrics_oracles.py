@@ -2,8 +2,7 @@
 
 import ir_measures
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from scenarios import Scenario, scores
 from strategies import falling_labels, rankings

@@ -17,8 +17,7 @@ import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from experiments import write_experiment
 from ragtrial.errors import MetricError

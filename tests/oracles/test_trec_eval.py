@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import pytrec_eval
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrial.evaluation.metrics import parse_metric
 from scenarios import scores

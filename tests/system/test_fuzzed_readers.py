@@ -11,8 +11,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
 from ragtrial.errors import RagtrialError
 from readers import READERS, Reader

@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from ragtrial import config as configs
-from ragtrial import options as values
+from ragtrial import config as configs, options as values
 from ragtrial.cache import sharing, upkeep, workspace
 from ragtrial.cli.options import argument, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal

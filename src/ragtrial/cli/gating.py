@@ -13,8 +13,7 @@ from typing import TextIO, TypeVar
 from ragtrial import config as configs
 from ragtrial.cli.options import option
 from ragtrial.cli.terminal import Terminal
-from ragtrial.comparison import comparing, comparison_input
-from ragtrial.comparison import gates as all_gates
+from ragtrial.comparison import comparing, comparison_input, gates as all_gates
 from ragtrial.comparison.comparing import ComparisonOptions
 from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.comparison.comparison_parts import Comparison

@@ -13,8 +13,7 @@ import click
 from ragtrial.cli.options import WHO, argument, declare, option
 from ragtrial.cli.terminal import Answer, Stopped, Terminal
 from ragtrial.errors import counted
-from ragtrial.labelling.session import serving
-from ragtrial.labelling.session import session as sessions
+from ragtrial.labelling.session import serving, session as sessions
 from ragtrial.views import label_page
 
 

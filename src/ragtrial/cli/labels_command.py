@@ -19,8 +19,7 @@ import click
 from ragtrial import config as configs
 from ragtrial.cli.options import CONFIG_NAME, argument, config_file, declare, option
 from ragtrial.cli.terminal import Answer, Line, Terminal
-from ragtrial.dataset import datasets, documents, library, resolution
-from ragtrial.dataset import texts as dataset_texts
+from ragtrial.dataset import datasets, documents, library, resolution, texts as dataset_texts
 from ragtrial.errors import CorpusError, Fault, InputError, LabelsError, counted, listed
 from ragtrial.labelling import label_files
 from ragtrial.labelling.importers import base, converting

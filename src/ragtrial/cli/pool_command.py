@@ -11,8 +11,7 @@ from ragtrial.cli.inputs import ComparisonInputs
 from ragtrial.cli.options import SETTINGS, declare, option
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.errors import counted
-from ragtrial.labelling import label_target, pooling
-from ragtrial.labelling import worklist as worklists
+from ragtrial.labelling import label_target, pooling, worklist as worklists
 from ragtrial.options import from_here
 
 _BUDGET = 20

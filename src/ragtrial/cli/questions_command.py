@@ -14,8 +14,7 @@ from ragtrial.cli.inputs import ModelInputs, plan_json, plan_line
 from ragtrial.cli.options import CONFIG, OVERRIDES, declare, option
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.errors import InputError, counted, did_you_mean, listed
-from ragtrial.labelling import drafting as drafts
-from ragtrial.labelling import label_target, worklist
+from ragtrial.labelling import drafting as drafts, label_target, worklist
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ragtrial import config as configs
-from ragtrial import experiment as experiments
+from ragtrial import config as configs, experiment as experiments
 from ragtrial.cache import atomic
 from ragtrial.cli.gating import Checks, GateOptions, RunBaseline, checks_for_run
 from ragtrial.cli.options import CONFIG, OVERRIDES, SETTINGS, declare, option

@@ -13,8 +13,7 @@ from typing import Any
 
 import click
 
-from ragtrial import config as configs
-from ragtrial import experiment as experiments
+from ragtrial import config as configs, experiment as experiments
 from ragtrial.cli.options import CONFIG_NAME, OVERRIDES, WHO, argument, config_file, declare, option
 from ragtrial.cli.terminal import Answer, Line, Stopped, Terminal, write
 from ragtrial.config import ExperimentConfig

@@ -16,8 +16,7 @@ from ragtrial.errors import ComparisonError, ReportError
 from ragtrial.report import model, schema
 from ragtrial.runs.formats import writing
 from ragtrial.scoring import query_details
-from ragtrial.views import comparison_tables, texts
-from ragtrial.views import report_tables as tables
+from ragtrial.views import comparison_tables, report_tables as tables, texts
 from ragtrial.views.table import Table
 
 

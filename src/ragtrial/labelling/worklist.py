@@ -16,8 +16,7 @@ from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.locating import is_in
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, InputError, RunError
-from ragtrial.options import FieldPath as KeyPath
-from ragtrial.options import Options, dotted, validate
+from ragtrial.options import FieldPath as KeyPath, Options, dotted, validate
 from ragtrial.records import FoundText, Judgment
 
 _MARK = "ragtrial_worklist"

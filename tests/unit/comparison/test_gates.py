@@ -1,8 +1,7 @@
 """Gates: what can be written, what is refused and how, and when one fails."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from expectations import message_of
 from gate_scenarios import METRICS, findings, judged, part, setting

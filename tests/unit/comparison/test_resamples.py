@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import statsmodels.api as sm
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from family_strategies import against_first, families
 from ragtrial.comparison.statistics import resamples

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats
 
 from ragtrial.comparison.statistics.procedures import Basis, TwoPhaseInference, TwoPhaseSample, infer_two_phase

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from experiments import write_experiment
 from ragtrial.comparison.comparing import ComparisonOptions, compare_settings

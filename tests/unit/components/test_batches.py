@@ -5,8 +5,7 @@ from collections.abc import Callable
 from threading import Barrier, Lock
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrial.engines.batching import in_batches
 

@@ -8,8 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from bm25_shelf import Shelf, asked, ids, opened, scores, shelf
 from expectations import message_of

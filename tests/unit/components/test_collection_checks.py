@@ -21,8 +21,7 @@ from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from killed_databases import kill_in_transaction
 from ragtrial import run_experiment
 from ragtrial.components.retrievers.dense import DenseRetriever
-from ragtrial.engines import COLLECTIONS
-from ragtrial.engines import Item as StoredItem
+from ragtrial.engines import COLLECTIONS, Item as StoredItem
 from ragtrial.engines.chroma import ChromaCollectionOptions
 from ragtrial.engines.placement import ItemSpans, compare_vectors, survey
 from ragtrial.errors import ConfigError, InputError, RunError

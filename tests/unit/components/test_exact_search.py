@@ -8,8 +8,7 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrial.engines import Vectors, exact
 from ragtrial.engines.base import Space

@@ -7,13 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from filled_collections import Stored
-from filled_collections import pgvector as filled_table
-from filled_collections import qdrant as filled_qdrant
+from filled_collections import Stored, pgvector as filled_table, qdrant as filled_qdrant
 from qdrant_double import qdrant_double
-from ragtrial.engines import STORES, Store
-from ragtrial.engines import faiss as faiss_store
-from ragtrial.engines import qdrant as qdrant_engine
+from ragtrial.engines import STORES, Store, faiss as faiss_store, qdrant as qdrant_engine
 from ragtrial.engines.pgvector import PgvectorEngine, Postgres
 from ragtrial.engines.servers import ServerStore, connected
 from ragtrial.errors import InputError, StoreError, StoreServerError

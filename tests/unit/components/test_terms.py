@@ -4,8 +4,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from expectations import message_of
 from ragtrial.components.terms import STOP_WORD_LANGUAGES, Analyzer, TermLists, read_stop_words, stop_words_of

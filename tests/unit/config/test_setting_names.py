@@ -4,8 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrial.config.sweep import LONGEST_NAME, SettingNames, identity_of
 from sweeps import MODEL, SIZE, TOP_K, combined, sweep_of, values

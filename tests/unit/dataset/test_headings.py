@@ -1,8 +1,7 @@
 """Headings are found where CommonMark has them, with exact characters, and are in force where a reader thinks so."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrial.dataset.markdown import Headings, block_tokens, line_starts
 from ragtrial.records import Span

@@ -1,8 +1,7 @@
 """Web pages become a title and the text that a reader sees."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrial.dataset import markup
 from ragtrial.dataset.markup import page_text

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from corpora import library_of
 from ragtrial.dataset.chunks import Chunks, ChunksWriter, cut_passages

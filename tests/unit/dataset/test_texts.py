@@ -10,8 +10,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from expectations import message_of
 from ragtrial.dataset.json_places import id_of, json_row, json_value, places

@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrial.errors import MetricError
 from ragtrial.evaluation.metrics import METRICS, Metric, parse_metric, parse_metrics

@@ -4,8 +4,7 @@ from math import gcd, log2
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrial.errors import CutoffError, MetricError
 from ragtrial.evaluation.grading import GradedRankings

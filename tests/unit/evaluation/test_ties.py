@@ -6,8 +6,7 @@ from itertools import combinations, groupby, permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragtrial.evaluation.bounds import Bounds, tie_range, ties_that_matter
 from ragtrial.evaluation.grading import GradedRankings

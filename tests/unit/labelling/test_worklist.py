@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from expectations import message_of
 from ragtrial.labelling.worklist import TextToGrade, Worklist, WorklistError, read_worklist, speaks_of, write_worklist

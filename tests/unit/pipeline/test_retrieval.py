@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from corpora import library_of
 from ragtrial.components.interfaces import Candidates

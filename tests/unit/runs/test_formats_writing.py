@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import pytrec_eval
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from forms import qrels_rows
 from limits import full_disk

@@ -10,8 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import pytrec_eval
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from expectations import message_of
 from ragtrial import compare, score
