@@ -149,7 +149,7 @@ def each_stage(beir: Path, folder: Path) -> dict[str, float]:
 
 def stages_of(evaluator: Run, setting: Setting) -> list[Stage[Any]]:
     """The stages up to the rankings of a setting, each behind what it needs."""
-    return all_needs(evaluator.results.graph.run_of(setting).ranking)
+    return all_needs(evaluator.results.graph.ranking_stage(setting))
 
 
 def name_of(stage: Stage[Any]) -> str:

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.refiners import Refiner
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.models import MOST_TIMED
@@ -124,20 +123,6 @@ Search = tuple[str, int | None]
 """The key of a ranking, and the width of the search, if it changes the hits."""
 
 
-@dataclass(frozen=True, eq=False)
-class SettingRun:
-    """The last stages of a setting: its rankings, and its latency and audit if requested."""
-
-    ranking: RankingStage
-    latency: LatencyStage | None
-    audit: AuditStage | None
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint of the setting, for any questions."""
-        return fingerprint(["setting", self.ranking.query_free_fingerprint, self.ranking.setting.retriever.top_k])
-
-
 @dataclass(eq=False)
 class Graph:
     """The stages of a run of ``settings``, which are asked ``questions``.
@@ -152,7 +137,6 @@ class Graph:
     questions: Sequence[Question]
     latency: bool | None = False
     failures: Mapping[str, Exception] = field(default_factory=dict)
-    _runs: dict[Setting, SettingRun] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         wanted = self.corpus.config.latency if self.latency is None else self.latency
@@ -179,35 +163,39 @@ class Graph:
                 want(searched, Depth(units=setting.retriever.top_k))
         return depths
 
-    def run_of(self, setting: Setting) -> SettingRun:
-        """The last stages of one of the settings. Raises what failed before any question could be asked."""
-        for part in setting.tree():
-            writer = part.retriever.writer if isinstance(part.retriever, Refiner) else None
-            if writer is not None and writer.key in self.failures:
-                raise self.failures[writer.key]
-        if setting not in self._runs:
-            corpus, stages, depth = self.corpus, self.corpus.stages(setting), Depth(units=setting.retriever.top_k)
-            ranking = self.ranking(setting, self.questions, depth)
-            latency: LatencyStage | None = None
-            audit: AuditStage | None = None
-            if self._is_timed and all(part.setting.retriever.has_latency for part in stages.tree()):
-                latency = corpus.once(LatencyStage(corpus.resources, ranking, corpus.config.seed))
-            twin = exact_twin(setting)
-            if twin is not None:
-                own = next((other for other in self.settings if other.ranking_key == twin.ranking_key), twin)
-                exact = self.ranking(own, self.questions, depth)
-                audit = corpus.once(AuditStage(corpus.resources, setting, ranking, exact))
-            self._runs[setting] = SettingRun(ranking, latency, audit)
-        return self._runs[setting]
+    def ranking_stage(
+        self, setting: Setting, questions: Sequence[Question] | None = None, depth: Depth | None = None
+    ) -> RankingStage:
+        """The rankings of a setting, or of a part, which is asked other ``questions`` and looked at to some ``depth``.
 
-    def ranking(self, setting: Setting, questions: Sequence[Question], depth: Depth) -> RankingStage:
-        """The rankings of a setting, or of a part, that serve ``depth``."""
-        search = search_of(setting, depth)
+        Raises the error of a chat model that has no wordings for it.
+        """
+        writer = setting.retriever.writer if isinstance(setting.retriever, Refiner) else None
+        if writer is not None and writer.key in self.failures:
+            raise self.failures[writer.key]
+        questions = self.questions if questions is None else questions
+        search = search_of(setting, depth or Depth(units=setting.retriever.top_k))
         asked, looked_at = setting.wordings(questions), Depth(candidates=setting.depth_of_parts)
-        parts = tuple(self.ranking(part, asked, looked_at) for part in setting.parts)
+        parts = tuple(self.ranking_stage(part, asked, looked_at) for part in setting.parts)
         corpus, stages, deepest, width = self.corpus, self.corpus.stages(setting), self.depths[search], search[1]
         stage = RankingStage(corpus.resources, stages, parts, questions, self._unit, deepest, width)
         return corpus.once(stage)
+
+    def latency_stage(self, setting: Setting, ranking: RankingStage) -> LatencyStage | None:
+        """The latency of a setting with this ``ranking``; None if it is not timed."""
+        corpus = self.corpus
+        if not self._is_timed or not all(part.retriever.has_latency for part in setting.tree()):
+            return None
+        return corpus.once(LatencyStage(corpus.resources, setting, ranking, corpus.config.seed))
+
+    def audit_stage(self, setting: Setting, ranking: RankingStage) -> AuditStage | None:
+        """The comparison of a ``ranking`` with exact search; None if exact search finds the same."""
+        twin = exact_twin(setting)
+        if twin is None:
+            return None
+        own = next((other for other in self.settings if other.ranking_key == twin.ranking_key), twin)
+        exact = self.ranking_stage(own, depth=Depth(units=setting.retriever.top_k))
+        return self.corpus.once(AuditStage(self.corpus.resources, setting, ranking, exact))
 
 
 def search_of(setting: Setting, depth: Depth) -> Search:

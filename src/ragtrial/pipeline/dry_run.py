@@ -12,7 +12,8 @@ from typing import Any
 
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import Seal
-from ragtrial.pipeline.corpus import Graph, SettingRun
+from ragtrial.config.settings import Setting
+from ragtrial.pipeline.corpus import Graph
 from ragtrial.pipeline.measurement_stages import AUDITED_BELOW, LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.retrieval import skipped_in
@@ -83,7 +84,7 @@ def dry_run(graph: Graph, before: Sequence[PlannedStage] = (), *, audit: bool = 
     walk = _Walk(graph, audit=audit)
     planned = [*walk.stages(), *before]
     stages = tuple(stage for kind in KINDS for stage in planned if stage.kind == kind)
-    rankings = [graph.run_of(setting).ranking for setting in graph.settings]
+    rankings = map(graph.ranking_stage, graph.settings)
     parts = [[stage.build_free_fingerprint, stage.depth.candidates, stage.depth.units] for stage in rankings]
     corpus = graph.corpus
     return DryRun(corpus.config.experiment, settings, stages, str(corpus.resources.workspace.root), fingerprint(parts))
@@ -103,25 +104,27 @@ class _Walk:
     def stages(self) -> Iterator[PlannedStage]:
         """All stages, in the order of work."""
         for setting in self._graph.settings:
-            for stage in dict.fromkeys(self._shown(self._graph.run_of(setting))):
+            for stage in dict.fromkeys(self._shown(setting)):
                 self._settings.setdefault(stage, []).append(setting.name)
         planned = [self._planned(stage, tuple(names)) for stage, names in self._settings.items()]
         everyone = tuple(setting.name for setting in self._graph.settings)
         yield PlannedStage("documents", "", everyone, "", Amount(len(self._kept.library), "documents", 0, seconds=0.0))
         yield from planned
 
-    def _shown(self, run: SettingRun) -> Iterator[Stage[Any]]:
+    def _shown(self, setting: Setting) -> Iterator[Stage[Any]]:
         """The shown stages of a setting, with the rankings of parts that the setting needs."""
-        for part in run.ranking.stages.tree():
+        ranking = self._graph.ranking_stage(setting)
+        for part in ranking.stages.tree():
             texts = part.texts if part.texts and part.texts.is_kept else None
             embeddings = part.index.embeddings if part.index else None
             whole = embeddings.untruncated if embeddings and self._own_missing(embeddings) else None
             yield from (stage for stage in (part.chunks, texts, whole, embeddings, part.index) if stage)
-        yield from self._with_parts(run.ranking)
-        if run.latency is not None:
-            yield run.latency
-        if run.audit is not None and (self._audit or run.audit.amount(self._kept).count < AUDITED_BELOW):
-            yield run.audit
+        yield from self._with_parts(ranking)
+        if (latency := self._graph.latency_stage(setting, ranking)) is not None:
+            yield latency
+        audit = self._graph.audit_stage(setting, ranking)
+        if audit is not None and (self._audit or audit.amount(self._kept).count < AUDITED_BELOW):
+            yield audit
 
     def _with_parts(self, stage: RankingStage) -> Iterator[Stage[Any]]:
         if self._own_missing(stage):

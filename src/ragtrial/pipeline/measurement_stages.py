@@ -245,15 +245,16 @@ class LatencyStage(Stage[LatencyPart | None]):
     kind = "latency"
     shown_as = "latency"
 
+    setting: Setting
     ranking: RankingStage
     seed: int
 
     def __post_init__(self) -> None:
         self.needs = (self.ranking,)
-        self._questions, self._tree = self.ranking.questions, [part.setting for part in self.ranking.stages.tree()]
+        self._questions, self._tree = self.ranking.questions, list(self.setting.tree())
         self._count = min(len(self._questions), SAMPLE)
         self._rate = " ".join(["latency", *(part.retriever.kind for part in self._tree)])
-        self.label = self.ranking.setting.name
+        self.label = self.setting.name
         self.title = f"latency of {self.label}"
 
     def inputs(self) -> Inputs:
@@ -262,7 +263,7 @@ class LatencyStage(Stage[LatencyPart | None]):
         # A retriever gets one question at a time, so its batches do not matter; a refiner gets many hits.
         refiners = [part.retriever.model_dump() for part in self._tree if isinstance(part.retriever, Refiner)]
         batches = [options["batch_size"] for options in refiners if "batch_size" in options]
-        top_k = self.ranking.setting.retriever.top_k
+        top_k = self.setting.retriever.top_k
         return {"top_k": top_k, "seed": self.seed, "devices": devices, "batches": batches, "format": 3}
 
     @contextmanager
@@ -271,7 +272,7 @@ class LatencyStage(Stage[LatencyPart | None]):
             yield (setting,)
 
     def build(self, folder: Path, setting: OpenSetting, _ranked: SettingRankings) -> None:
-        depth = Depth(units=self.ranking.setting.retriever.top_k)
+        depth = Depth(units=self.setting.retriever.top_k)
         with self.resources.working(f"latency ({self.label})", self._count, "queries", self._rate):
             latency = measure_latency(lambda question: setting.ranked([question], depth), self._questions, self.seed)
         write_text(folder / "latency.json", latency.model_dump_json() if latency else _NONE)

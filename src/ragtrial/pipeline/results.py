@@ -226,8 +226,8 @@ class Results:
     def of(self, setting: Setting) -> SettingResult:
         """The result of one setting. Raises RunError if a stage fails; finished stages are kept."""
         timings: dict[str, float] = {}
-        run = self.graph.run_of(setting)
-        stages, questions = run.ranking.stages, run.ranking.questions
+        ranking = self.graph.ranking_stage(setting)
+        stages, questions = ranking.stages, ranking.questions
         for part in stages.tree():
             with nullcontext() if part is stages else failing_as(part.setting):
                 if part.index is not None:
@@ -238,19 +238,20 @@ class Results:
                     with timed(timings, "index"):
                         self._artefact(part.index)
         with timed(timings, "retrieval"):
-            ranked = self._cut(self._artefact(run.ranking), setting)
-            tokens = self._tokens(run.ranking, ranked)
+            ranked = self._cut(self._artefact(ranking), setting)
+            tokens = self._tokens(ranking, ranked)
         latency, audited = None, None
-        if run.latency is not None:
+        if (latency_stage := self.graph.latency_stage(setting, ranking)) is not None:
             with timed(timings, "latency"):
-                latency = self._artefact(run.latency)
-        if run.audit is not None and self._is_audited(run.audit, stages):
+                latency = self._artefact(latency_stage)
+        audit_stage = self.graph.audit_stage(setting, ranking)
+        if audit_stage is not None and self._is_audited(audit_stage, stages):
             with timed(timings, "audit"):
-                audited = self._artefact(run.audit)
+                audited = self._artefact(audit_stage)
         chunks = ranked.candidates.units
         return SettingResult(
             setting=setting,
-            fingerprint=run.fingerprint,
+            fingerprint=fingerprint(["setting", ranking.query_free_fingerprint, setting.retriever.top_k]),
             chunks=chunks,
             are_all=any(chunks.name == self._artefact(part.chunks).name for part in stages.tree() if part.chunks),
             ranked=ranked,
@@ -260,14 +261,14 @@ class Results:
             timings=timings,
             latency=latency,
             audited=replace(audited, exact=self._cut(audited.exact, setting)) if audited else None,
-            costs=self._costs(stages, run.ranking.mark_used(), self._query_cost(run.ranking)),
-            parts=tuple(self._components(setting, run.ranking)),
+            costs=self._costs(stages, ranking.mark_used(), self._query_cost(ranking)),
+            parts=tuple(self._components(setting, ranking)),
             wordings=[_wordings(setting, question) for question in questions],
         )
 
     def ranked(self, setting: Setting) -> SettingRankings:
         """The rankings of a setting, cut at its top_k. Raises RunError if a stage fails; finished stages are kept."""
-        return self._cut(self._artefact(self.graph.run_of(setting).ranking), setting)
+        return self._cut(self._artefact(self.graph.ranking_stage(setting)), setting)
 
     def _cut(self, ranked: SettingRankings, setting: Setting) -> SettingRankings:
         cut, last_first = ranked.cut(Depth(units=setting.retriever.top_k)), self._config.evaluators.ties == "trec"

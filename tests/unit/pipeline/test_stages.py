@@ -331,7 +331,18 @@ def test_latency_is_measured_by_default_in_runs_of_at_most_ten_settings(
     file.write_text(json.dumps(config))
     evaluator = Run.of(experiment.config(*overrides))
     assert len(evaluator.settings) == settings
-    assert {evaluator.results.graph.run_of(one).latency is not None for one in evaluator.settings} == {is_measured}
+    graph = evaluator.results.graph
+    stages = [graph.latency_stage(setting, graph.ranking_stage(setting)) for setting in evaluator.settings]
+    assert {stage is not None for stage in stages} == {is_measured}
+
+
+def test_each_setting_is_timed_to_its_own_depth_though_they_share_rankings(experiment: Experiment) -> None:
+    made = made_of(experiment, QUESTIONS, "retrievers.deep={kind: dense, top_k: 5}", latency=True)
+    rankings = [made.graph.ranking_stage(setting) for setting in made.graph.settings]
+    assert rankings[0] is rankings[1]
+    pairs = zip(made.graph.settings, rankings, strict=True)
+    timed = [made.graph.latency_stage(setting, ranking) for setting, ranking in pairs]
+    assert [stage.inputs()["top_k"] for stage in timed if stage] == [3, 5]
 
 
 def test_the_latency_of_a_fusion_is_that_of_all_its_parts_together(experiment: Experiment) -> None:
@@ -340,7 +351,7 @@ def test_the_latency_of_a_fusion_is_that_of_all_its_parts_together(experiment: E
     before = len(experiment.embedded())
     made = made_of(experiment, QUESTIONS, *fusion, latency=True)
     for setting in made.graph.settings:
-        assert made.graph.run_of(setting).latency is not None
+        assert made.graph.latency_stage(setting, made.graph.ranking_stage(setting)) is not None
         Results(made.graph).of(setting)
     added = experiment.embedded()[before:]
     assert sorted(set(added)) == sorted(QUESTIONS)
