@@ -35,7 +35,7 @@ import difflib
 import os
 import re
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -116,6 +116,12 @@ class RagtrialError(Exception):
         named = (fault if isinstance(fault, Fault) else Fault(message=fault) for fault in faults)
         self.faults = tuple(replace(fault, message=without_secrets(fault.message)) for fault in named)
         super().__init__("\n".join(str(fault) for fault in self.faults))
+
+    @classmethod
+    def raise_any(cls, faults: Collection[Fault | str]) -> None:
+        """Raise this error with all ``faults``, if there are any."""
+        if faults:
+            raise cls(*faults)
 
 
 class InputError(RagtrialError):

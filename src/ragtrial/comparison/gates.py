@@ -263,8 +263,7 @@ def parse_gates(texts: Iterable[str], subject: Subject) -> list[Gate]:
         except GateError as error:
             messages.append(str(error))
         faults += (Fault(f"--fail-if #{number}", message=f"{written!r}: {message}") for message in messages)
-    if faults:
-        raise GateError(*faults)
+    GateError.raise_any(faults)
     return gates
 
 

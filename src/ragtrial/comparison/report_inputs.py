@@ -146,8 +146,7 @@ def read_entries(
             reading.read(reference)
         except ReportError as error:
             faults += error.faults
-    if faults:
-        raise ReportError(*dict.fromkeys(faults))
+    ReportError.raise_any(dict.fromkeys(faults))
     meant = None if baseline is None else _read_baseline(reading, baseline)
     entries = list(reading.values())
     for entry in entries:
@@ -237,8 +236,7 @@ def _wanted(entries: Sequence[ComparedReport], settings: Sequence[str]) -> dict[
         if not matching:
             names = dict.fromkeys(name for entry in asked or entries for name in entry.names)
             faults.append(f"no setting {written!r}.{did_you_mean(setting, names)} There are: {listed(names)}.")
-    if faults:
-        raise ComparisonError(*faults)
+    ComparisonError.raise_any(faults)
     return wanted
 
 
@@ -334,8 +332,7 @@ def common_metrics(
         for entry in entries
         if name not in entry.report.metrics
     ]
-    if faults:
-        raise ComparisonError(*faults)
+    ComparisonError.raise_any(faults)
     if metrics is not None:
         return names, []
     warnings = []

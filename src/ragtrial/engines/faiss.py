@@ -380,8 +380,7 @@ def _read_items(options: FaissCollectionOptions, numbers: Sequence[int]) -> dict
         faults.append(
             Fault(str(path), message=f"has {len(items):,} rows; {options.path} has {len(numbers):,} vectors.")
         )
-    if faults:
-        raise InputError(*faults[:_MOST_FAULTS])
+    InputError.raise_any(faults[:_MOST_FAULTS])
     return dict(zip(numbers, items.values(), strict=True))
 
 

@@ -122,8 +122,7 @@ class AnswerSheet:
         ]
         if not grades and not faults:
             faults.append("no hit was graded.")
-        if faults:
-            raise InputError(*faults)
+        InputError.raise_any(faults)
         self._refuse_name(name, tags)
         query = self.query.id if self.query else name or new_id(self.text, {query.id for query in self._queries})
         new: list[Change] = [] if self.query else [NewQuery(query, self.text, tuple(tags))]
@@ -270,8 +269,7 @@ def parse_marks(
                 marks[key] = kind(value)
             except ValueError:
                 faults.append(Fault(option, message=f"the grade {value!r} must be a whole number."))
-    if faults:
-        raise InputError(*faults)
+    InputError.raise_any(faults)
     return marks
 
 
@@ -293,8 +291,7 @@ def by_number(items: Sequence[Item], marks: Mapping[str, Mark]) -> dict[int, Mar
             faults.append(f"hit {numbers[0]} is graded twice.")
         else:
             numbered[numbers[0]] = mark
-    if faults:
-        raise InputError(*faults)
+    InputError.raise_any(faults)
     return numbered
 
 

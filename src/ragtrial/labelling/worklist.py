@@ -174,8 +174,7 @@ def read_worklist(path: str | Path) -> Worklist:
     faults = [fault_at(where, message) for where, message in _faults(read.items)]
     if any((item.draft is not None) != read.is_drafted for item in read.items):
         faults.append(fault_at(("drawn",), "drawn must be drafted where items have a draft, and only there."))
-    if faults:
-        raise WorklistError(*faults)
+    WorklistError.raise_any(faults)
     folder = file.absolute().parent
     paths = {key: getattr(read, key) for key in _PATHS}
     return read.model_copy(update={key: path and os.path.normpath(folder / path) for key, path in paths.items()})

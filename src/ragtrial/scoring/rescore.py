@@ -89,8 +89,7 @@ def rescore(
     config = _config(report, overrides, metrics, named)
     chosen = choose_labels(report, labels)
     choice, faults = choose_metrics(config, chosen.labels.queries)
-    if faults:
-        raise ConfigError(*(config.fault_at(where, message) for where, message in faults))
+    ConfigError.raise_any([config.fault_at(where, message) for where, message in faults])
     check(config)
     choice = replace(choice, functions=_functions(choice, metrics, named))
     notes = list(chosen.warnings)
@@ -113,8 +112,7 @@ def _config(
         for number, key in enumerate(keys, 1)
         if not key.startswith("evaluators.") or key in ("evaluators.unit", "evaluators.ties")
     ]  # fmt: skip
-    if faults:
-        raise InputError(*faults)
+    InputError.raise_any(faults)
     written = dict(report.config)
     if metrics is not None:
         chosen = [parse_metric(name) for name in spellings(metrics)]

@@ -435,8 +435,7 @@ def score_given(given: RunInput, protocol: Protocol) -> Scoring:
                 start = time.perf_counter()
         except RunFileError as error:
             faults += error.faults
-    if faults:
-        raise RunFileError(*faults)
+    RunFileError.raise_any(faults)
     names = distinct([run.name for run in scored])
     renamed = tuple(replace(run, name=name) for run, name in zip(scored, names, strict=True))
     return Scoring(protocol, renamed, best_possible(qrels, protocol), given)

@@ -119,8 +119,7 @@ def _tagged(queries: Sequence[Query], tags: Sequence[str], file: str) -> set[str
         for tag in tags
         if tag not in known
     ]  # fmt: skip
-    if faults:
-        raise LabelsError(*faults)
+    LabelsError.raise_any(faults)
     return {query.id for query in queries if not set(tags).isdisjoint(query.tags)}
 
 

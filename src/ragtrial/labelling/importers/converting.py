@@ -302,8 +302,7 @@ def convert(read: ReadLabels, library: Library, *, fuzzy: float | None = None) -
                 repeated += 1
             else:
                 known.append(row)
-    if conflicts:
-        raise LabelsError(*truncated(conflicts, read.content.file))
+    LabelsError.raise_any(truncated(conflicts, read.content.file))
     prompt = {"prompt": normalised(read.content.prompt)} if read.content.prompt else {}
     in_other_words: dict[str, list[str]] = {}
     for label in placed:

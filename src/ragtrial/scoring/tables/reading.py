@@ -84,8 +84,7 @@ def read_tables(references: Iterable[object], better: Mapping[str, Direction], *
             tables[key] = read_table(source, number, is_alone=apart or len(sources) == 1)
         except ReportError as error:
             faults += error.faults
-    if faults:
-        raise ReportError(*faults)
+    ReportError.raise_any(faults)
     groups = [[table] for table in tables.values()] if apart else [list(tables.values())]
     reports = [report for group in groups if group for report in table_reports(group, better)]
     each = reports * len(tables) if len(reports) == 1 else reports

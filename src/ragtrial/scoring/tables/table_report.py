@@ -250,8 +250,7 @@ def _queries(tables: Sequence[ScoreTable], key: Key) -> list[schema.QueryPart]:
                     faults.append(Fault(table.file, message=message + why))
                 elif other and not one:
                     first = queries[_id(score, key)] = replace(first, **{name: other})
-    if faults:
-        raise ReportError(*list(dict.fromkeys(faults))[:20])
+    ReportError.raise_any(list(dict.fromkeys(faults))[:20])
     return [
         schema.QueryPart(
             id=name, text=score.text, tags=[score.tag] if score.tag else [], relevant_docs=[], cluster=score.cluster,
