@@ -18,7 +18,7 @@ from ragtrial.rankings import Bools, Codes, Counts
 from ragtrial.records import MOST_GRADE
 from ragtrial.runs import lines
 from ragtrial.runs.compiled import compiled_library
-from ragtrial.runs.compiled.library import PADDING, Room, cut_of
+from ragtrial.runs.compiled.library import PADDING, Block, Room, cut_of
 from ragtrial.runs.qrels import Duplicates, Judgments, Order, Qrels, Run, RunHits
 from ragtrial.runs.streams import Source, name_of, open_source, release
 
@@ -350,8 +350,8 @@ def read_sound_qrels(path: Source) -> Qrels | None:
     if compiled_library() is None:
         return None
     with open_source(path, LabelsError, keeps=True) as stream:
-        block = _whole(stream)
-    rows = lines.split_qrels(block.buffer, block.size)
+        block = lines.whole(stream)
+    rows = lines.split_qrels(block)
     if rows is None or not len(rows) or np.abs(rows.ranks).max() > MOST_GRADE:
         return None
     rows = rows.gathered()
@@ -395,19 +395,17 @@ def read_run(
     faults, judged = Faults(name_of(path), RunFileError), Judged(qrels)
 
     def joined(block: Block) -> JoinedRows:
-        rows = lines.split(
-            block.buffer, block.size, form, lenient=lenient, needs_ranks=order == "rank" or not lenient,
-            room=block.room, judged_bits=judged.bits,
-        )  # fmt: skip
+        needs_ranks = order == "rank" or not lenient
+        rows = lines.split(block, form, lenient=lenient, needs_ranks=needs_ranks, judged_bits=judged.bits)
         return join(rows.gathered(), judged, rules)
 
     with open_source(path, RunFileError) as stream, ThreadPoolExecutor(threads) as pool:
-        blocks = [_whole(stream)] if compiled_library() is None else _blocks(stream, faults, threads + 1, block_size)
+        blocks = _blocks(stream, faults, threads + 1, block_size) if compiled_library() else [lines.whole(stream)]
         parts = list(_in_turn(pool, joined, blocks, threads))
         names = [name for part in parts for name in part.names]
         if len(set(names)) < len(names):  # the rows of a query are not consecutive
             stream.seek(0)
-            parts = [joined(_whole(stream))]
+            parts = [joined(lines.whole(stream))]
     before = accumulate((part.lines for part in parts), initial=0)
     placed = (fault.below(above) for part, above in zip(parts, before, strict=False) for fault in part.faults)
     lines.add_line_faults(faults, lines.first_faults(placed), sum(part.fault_count for part in parts))
@@ -420,8 +418,8 @@ def read_run(
 def load_run_file(path: Source, *, form: lines.LineForm, name: str, lenient: bool = False) -> Run:
     """A run file in memory, its rows as they came. Raises RunFileError with the faults of all lines."""
     with open_source(path, RunFileError) as stream:
-        block = _whole(stream)
-    rows = lines.split(block.buffer, block.size, form, lenient=lenient, needs_ranks=not lenient).gathered()
+        block = lines.whole(stream)
+    rows = lines.split(block, form, lenient=lenient, needs_ranks=not lenient).gathered()
     faults = Faults(name_of(path), RunFileError)
     lines.add_line_faults(faults, lines.first_faults(rows.faults), len(rows.faults))
     faults.raise_any()
@@ -431,19 +429,6 @@ def load_run_file(path: Source, *, form: lines.LineForm, name: str, lenient: boo
     by_rank = form == "msmarco"
     values = rows.ranks.astype(np.float64) if by_rank else rows.scores
     return Run(name, queries, rows.starts, rows.documents(), values, by_rank=by_rank)
-
-
-class Block(NamedTuple):
-    """The first ``size`` bytes of ``buffer``, which has room for ``PADDING`` more, and room for its columns."""
-
-    buffer: lines.Bytes
-    size: int
-    room: Room
-
-
-def _whole(stream: IO[bytes]) -> Block:
-    content = stream.read().removeprefix(lines.BOM)
-    return Block(lines.padded(content), len(content), Room())
 
 
 def _in_turn(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ragtrial.dataset.faults import MOST_FAULTS, Faults, shown
 from ragtrial.rankings import Bools, Codes, Counts, starts_of
 from ragtrial.runs.compiled import compiled_library
-from ragtrial.runs.compiled.library import PADDING, Room, TextForm, hashes_of, split_text
+from ragtrial.runs.compiled.library import PADDING, Block, Room, TextForm, hashes_of, split_text
 from ragtrial.runs.qrels import PackedIds
 
 Bytes = npt.NDArray[np.uint8]
@@ -108,8 +108,7 @@ class RunRows:
 
     def documents(self) -> PackedIds:
         """The documents of all rows."""
-        ends = np.cumsum(self.length)
-        return PackedIds(self.text[places_of(self.at, self.length)], ends)
+        return PackedIds(self.text[places_of(self.at, self.length)], np.cumsum(self.length))
 
     def of_rows(self, rows: Counts, starts: Counts | None = None) -> RunRows:
         """The ``rows``, in this order; of each query there are as many as before unless new ``starts`` say it."""
@@ -166,8 +165,7 @@ class RunRows:
             return self
         of_segment = np.array([codes[name] for name in self.queries], dtype=np.int64)
         of_row = np.repeat(of_segment, np.diff(self.starts))
-        starts = starts_of(of_row, len(codes))
-        gathered = self.of_rows(np.argsort(of_row, kind="stable"), starts)
+        gathered = self.of_rows(np.argsort(of_row, kind="stable"), starts_of(of_row, len(codes)))
         return replace(gathered, queries=list(codes)).unknown()
 
 
@@ -190,53 +188,43 @@ def hasher() -> Callable[[PackedIds], Hashes]:
     return lambda ids: np.fromiter(map(hash, map(encoded, ids)), dtype=np.int64, count=len(ids)).view(np.uint64)
 
 
-def padded(content: bytes) -> Bytes:
-    """The bytes with room behind them, as ``split`` takes them."""
-    return np.frombuffer(bytearray(content + bytes(PADDING)), dtype=np.uint8)
+def whole(stream: IO[bytes]) -> Block:
+    """All that is left of a stream, without its byte order mark, as one block."""
+    content = stream.read().removeprefix(BOM)
+    return Block(np.frombuffer(bytearray(content + bytes(PADDING)), dtype=np.uint8), len(content), Room())
 
 
 def split(
-    buffer: Bytes,
-    size: int,
-    form: LineForm,
-    *,
-    lenient: bool = False,
-    needs_ranks: bool = True,
-    room: Room | None = None,
-    judged_bits: Bytes = _EVERY_BIT,
+    block: Block, form: LineForm, *, lenient: bool, needs_ranks: bool, judged_bits: Bytes = _EVERY_BIT
 ) -> RunRows:
-    """The first ``size`` bytes of a buffer as rows, each query as often as it comes; see ``split_text``.
+    """The text of a block as rows, each query as often as it comes; see ``split_text``.
 
     ``lenient`` reads lines as trec_eval does: column 6 and all that follows are the tag. Ranks that are no numbers are
     faults if it ``needs_ranks``.
     """
-    rows = _split_compiled(buffer, size, _TEXT_FORMS[form]._replace(may_have_more=lenient), room, judged_bits)
+    rows = _split_compiled(block, _TEXT_FORMS[form]._replace(may_have_more=lenient), judged_bits)
     if rows is None or (form == "msmarco" and len(rows) and int(rows.ranks.min()) < 1):
-        return _split_here(buffer[:size].tobytes(), form, lenient=lenient, needs_ranks=needs_ranks)
+        return _split_here(block.buffer[: block.size].tobytes(), form, lenient=lenient, needs_ranks=needs_ranks)
     return rows
 
 
-def split_qrels(buffer: Bytes, size: int) -> RunRows | None:
+def split_qrels(block: Block) -> RunRows | None:
     """Qrels of four columns as rows whose ranks are the grades; None if the compiled code cannot read them."""
-    return _split_compiled(
-        buffer, size, TextForm(4, may_have_more=False, document=2, number=3, may_have_sign=True, score=-1)
-    )
+    return _split_compiled(block, TextForm(4, may_have_more=False, document=2, number=3, may_have_sign=True, score=-1))
 
 
-def _split_compiled(
-    buffer: Bytes, size: int, form: TextForm, room: Room | None = None, judged_bits: Bytes = _EVERY_BIT
-) -> RunRows | None:
+def _split_compiled(block: Block, form: TextForm, judged_bits: Bytes = _EVERY_BIT) -> RunRows | None:
     loaded = compiled_library()
-    found = None if loaded is None else split_text(loaded, buffer, size, form, room or Room(), judged_bits)
+    found = None if loaded is None else split_text(loaded, block, form, judged_bits)
     if found is None:
         return None
     columns = found.columns
     names = zip(columns["name_at"].tolist(), columns["name_length"].tolist(), strict=True)
-    queries = [buffer[at : at + length].tobytes() for at, length in names]
+    queries = [block.buffer[at : at + length].tobytes() for at, length in names]
     starts = np.append(columns["first_row"], len(columns["at"]))
     scores = columns["score"] if form.score >= 0 else np.zeros(len(columns["at"]))
     return RunRows(
-        queries, starts, buffer, columns["at"], columns["length"], columns["hash"], columns["line"], scores,
+        queries, starts, block.buffer, columns["at"], columns["length"], columns["hash"], columns["line"], scores,
         columns["number"], columns["flags"], found.lines,
     )  # fmt: skip
 

@@ -74,6 +74,14 @@ class Room:
         return self._split
 
 
+class Block(NamedTuple):
+    """The first ``size`` bytes of ``buffer``, which has room for ``PADDING`` more, and room for its columns."""
+
+    buffer: npt.NDArray[np.uint8]
+    size: int
+    room: Room
+
+
 class SplitText(NamedTuple):
     """The number of lines of a text, and the columns of its rows and of its segments, by name."""
 
@@ -112,24 +120,19 @@ def load(path: Path, folder: Path = FOLDER) -> ctypes.CDLL | None:
 
 
 def split_text(
-    loaded: ctypes.CDLL,
-    buffer: npt.NDArray[np.uint8],
-    size: int,
-    form: TextForm,
-    room: Room,
-    judged_bits: npt.NDArray[np.uint8],
+    loaded: ctypes.CDLL, block: Block, form: TextForm, judged_bits: npt.NDArray[np.uint8]
 ) -> SplitText | None:
-    """The first ``size`` bytes of a buffer as columns; None if the library cannot read a line.
+    """The text of a block as columns; None if the library cannot read a line.
 
-    The buffer has ``PADDING`` more bytes, the first of which is overwritten. The last bits of a hash are a place in
+    The first byte behind the text is overwritten. The last bits of a hash are a place in
     ``judged_bits`` (of a power of two bytes), set if the document may be judged. Other threads run meanwhile.
     """
-    split = room.for_rows(size // (2 * form.columns) + 2)
+    split = block.room.for_rows(block.size // (2 * form.columns) + 2)
     split.judged, split.judged_mask = judged_bits.ctypes.data, 8 * len(judged_bits) - 1
-    if loaded.rt_split(buffer.ctypes.data, size, byref(_CForm(*form)), byref(split)):
+    if loaded.rt_split(block.buffer.ctypes.data, block.size, byref(_CForm(*form)), byref(split)):
         return None
-    cut = {name: split.segments if name in _SEGMENTS else split.rows for name in room.columns}
-    return SplitText(split.lines, {name: column[: cut[name]] for name, column in room.columns.items()})
+    cut = {name: split.segments if name in _SEGMENTS else split.rows for name in block.room.columns}
+    return SplitText(split.lines, {name: column[: cut[name]] for name, column in block.room.columns.items()})
 
 
 def cut_of(buffer: npt.NDArray[np.uint8], end: int) -> int:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from ragtrial.dataset.faults import shown
 from ragtrial.dataset.qrels_text import KIND_NAMES, SEPARATOR_LINE, Kind, fields_of, header_sign, whole_number
@@ -26,7 +26,6 @@ semicolons, tabs or spaces. "json": objects in an object. "jsonl": one object a 
 RetrievalEvaluator writes them, or as they were published. "spans": retrievers' spans of OpenTelemetry or OpenInference.
 "mteb": predictions that MTEB saved."""
 
-FORMS: tuple[Form, ...] = get_args(Form)
 FORMS_OF: dict[Kind, tuple[Form, ...]] = {
     "qrels": ("trec", "beir", "json", "jsonl", "parquet", "labels", "report"),
     "run": ("trec", "msmarco", "csv", "json", "jsonl", "parquet", "report", "rankings", "results", "spans", "mteb"),
