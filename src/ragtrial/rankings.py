@@ -16,6 +16,7 @@ Codes = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Doubles = npt.NDArray[np.float64]
 
 PADDING = -1
 """The code where a row has ended."""

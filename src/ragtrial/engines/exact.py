@@ -19,7 +19,7 @@ from ragtrial.engines.base import STORES, Index, IndexUse, Space, Store, Vectors
 from ragtrial.engines.collection import PAGE, Collection, Found, Item
 from ragtrial.engines.filters import ALL, Conditions
 from ragtrial.errors import StoreError
-from ragtrial.rankings import PADDING, Codes, Counts, Floats, Rankings, unfilled
+from ragtrial.rankings import PADDING, Codes, Counts, Doubles, Floats, Rankings, unfilled
 
 _QUERY_BLOCK = 4_096  # queries for which the vectors are read once
 _TILE = 2**20  # approximate scores at a time: few enough for the processor's cache
@@ -31,7 +31,6 @@ _HAMMING_ROWS = 16  # queries of bits at a time: with few enough units for the p
 _ROUNDINGS = 8  # for the query, the lengths, the floor and the final float32; the sum has more, counted apart
 _FLOAT32 = np.finfo(np.float32)
 
-_Doubles = npt.NDArray[np.float64]
 Quantization = Literal["int8", "binary"]
 CodeRows = npt.NDArray[Any]
 """Codes of vectors: int8 (units, dimension), or uint8 (units, bytes), the first number in the highest bit."""
@@ -175,14 +174,14 @@ class ExactIndex(Index):
             product -= np.square(lengths).astype(np.float32)
         return product
 
-    def _lengths_of(self, block: slice) -> _Doubles:
+    def _lengths_of(self, block: slice) -> Doubles:
         """The lengths of the block's vectors, which are computed when a search first comes by."""
         if block.stop > self._measured:
             self._lengths[block] = _lengths(self._matrix[block])
             self._measured = block.stop
         return self._lengths[block]
 
-    def _slack(self, lengths: _Doubles, longest: float, shortest: float) -> _Doubles:
+    def _slack(self, lengths: Doubles, longest: float, shortest: float) -> Doubles:
         """How far approximate scores may be off, for queries of these lengths; infinitely, where they may overflow.
 
         ``longest`` and ``shortest`` are lengths of the vectors compared so far.
@@ -258,10 +257,10 @@ class HammingIndex(ExactIndex):
             near[start : start + _HAMMING_ROWS] = -total
         return near
 
-    def _lengths_of(self, block: slice) -> _Doubles:
+    def _lengths_of(self, block: slice) -> Doubles:
         return np.empty(0)  # scores depend on none
 
-    def _slack(self, lengths: _Doubles, longest: float, shortest: float) -> _Doubles:
+    def _slack(self, lengths: Doubles, longest: float, shortest: float) -> Doubles:
         return np.zeros(len(lengths))  # they are counts
 
     def _scores(self, queries: Floats, codes: Codes, bounds: list[int]) -> Floats:
@@ -287,7 +286,7 @@ class _CandidatePairs(NamedTuple):
         return _CandidatePairs(self.rows[places], self.codes[places], self.near[places])
 
 
-def _sieved(parts: Sequence[_CandidatePairs], depth: int, slack: _Doubles) -> tuple[_Doubles, _CandidatePairs]:
+def _sieved(parts: Sequence[_CandidatePairs], depth: int, slack: Doubles) -> tuple[Doubles, _CandidatePairs]:
     """The score that ``depth`` units reach, and the pairs that may count; scores are at most ``slack`` off.
 
     The scores have the shape (queries,), -inf where there are fewer; the pairs are in the order of the queries.
@@ -303,7 +302,7 @@ def _sieved(parts: Sequence[_CandidatePairs], depth: int, slack: _Doubles) -> tu
     return reached, pairs.at(np.flatnonzero(~(pairs.near < floor[pairs.rows])))
 
 
-def _lengths(rows: Floats) -> _Doubles:
+def _lengths(rows: Floats) -> Doubles:
     lengths = np.empty(len(rows))
     for start in range(0, len(rows), _ROWS):
         part = rows[start : start + _ROWS].astype(np.float64)
@@ -311,7 +310,7 @@ def _lengths(rows: Floats) -> _Doubles:
     return lengths
 
 
-def _dots(rows: _Doubles, others: _Doubles) -> _Doubles:
+def _dots(rows: Doubles, others: Doubles) -> Doubles:
     """The product of each pair of rows: equal pairs have equal products in any row."""
     total = np.einsum("ij,ij->i", rows[:, :_COLUMNS], others[:, :_COLUMNS])
     for start in range(_COLUMNS, rows.shape[1], _COLUMNS):
@@ -319,7 +318,7 @@ def _dots(rows: _Doubles, others: _Doubles) -> _Doubles:
     return np.asarray(total)
 
 
-def _divisors(lengths: _Doubles) -> _Doubles:
+def _divisors(lengths: Doubles) -> Doubles:
     """Lengths to divide by: a cosine with a vector of zeros is 0."""
     return np.where(lengths > 0, lengths, 1)
 
@@ -377,7 +376,7 @@ class Quantizer:
         steps = np.clip(np.floor((vectors - self.ranges[0]) / self._steps), 0, 255)
         return np.asarray(steps - 128, dtype=np.int8)
 
-    def decoded(self, codes: CodeRows) -> npt.NDArray[np.float64]:
+    def decoded(self, codes: CodeRows) -> Doubles:
         """The numbers that codes represent, float64 (rows, dimension): the start of each step, or 0 and 1."""
         if self.ranges is None:
             return np.unpackbits(codes, axis=-1, count=self.dimension).astype(np.float64)

@@ -6,16 +6,13 @@ from itertools import pairwise
 from typing import Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from ragtrial.components.chunkers.base import CHUNKERS, EmbeddingChunker, Measure, Ruler, chunks_of
 from ragtrial.components.chunkers.sentences import sentences
 from ragtrial.components.chunkers.structured import Outline
-from ragtrial.rankings import Floats
+from ragtrial.rankings import Doubles, Floats
 from ragtrial.records import Span
-
-Vectors = npt.NDArray[np.float64]
 
 Threshold = Literal["percentile", "standard_deviation", "interquartile", "gradient"]
 
@@ -98,7 +95,7 @@ class SemanticChunker(EmbeddingChunker):
         measure = Measure(ruler, self.budget(self.size, ruler), 0)
         return chunks_of(text, [part for group in pairwise(starts) for part in outline.cut(*group, measure)])
 
-    def _cuts(self, distances: Vectors, length: int) -> list[int]:
+    def _cuts(self, distances: Doubles, length: int) -> list[int]:
         """The sentences that are the last of their chunk, by position; the last of all is not among them."""
         if self.target is not None:
             return _largest(distances, length // self.target)
@@ -108,7 +105,7 @@ class SemanticChunker(EmbeddingChunker):
             distances = np.gradient(distances)
         return np.flatnonzero(distances > self._limit(distances) + _SAME_DISTANCE).tolist()
 
-    def _limit(self, values: Vectors) -> float:
+    def _limit(self, values: Doubles) -> float:
         amount = _AMOUNTS[self.threshold] if self.amount is None else self.amount
         if self.threshold == "standard_deviation":
             return float(values.mean() + amount * values.std())
@@ -118,7 +115,7 @@ class SemanticChunker(EmbeddingChunker):
         return float(np.percentile(values, amount))
 
 
-def _largest(distances: Vectors, count: int) -> list[int]:
+def _largest(distances: Doubles, count: int) -> list[int]:
     """The positions of the distances above the least threshold that at most ``count`` are above; all above 0 at most.
 
     This is the result of Smith & Troynikov's bisection between 0 and 1: equal distances are all cut or none is.

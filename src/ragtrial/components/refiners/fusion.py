@@ -16,12 +16,11 @@ from ragtrial.components.interfaces import Candidates, Fact, Facts, RetrieverCon
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, Refiner, SingleInputRefiner
 from ragtrial.dataset.chunks import Chunks, SpanCodes
 from ragtrial.errors import RunError, listed
-from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, collapse, unfilled
+from ragtrial.rankings import PADDING, Bools, Codes, Counts, Doubles, Rankings, collapse, unfilled
 from ragtrial.records import Question, ReportWarning
 
 Method = Literal["rrf", "weighted"]
 Normalisation = Literal["min_max", "z_score", "none"]
-Values = npt.NDArray[np.float64]
 
 _BLOCK = 1 << 20
 """The approximate number of hits that are fused at a time."""
@@ -85,7 +84,7 @@ def fuse(
 
 
 def _fused_rows(
-    parts: Sequence[Rankings], first: int, options: FusingRefiner, weights: Values, place: Counts
+    parts: Sequence[Rankings], first: int, options: FusingRefiner, weights: Doubles, place: Counts
 ) -> tuple[npt.NDArray[Any], ...]:
     """The fused units of the questions from ``first`` on, best first: the columns that ``fuse`` writes down.
 
@@ -114,7 +113,7 @@ def _fused_rows(
     return row_of[ranked] + first, place_of[ranked], scores[ranked], found_in[ranked], preferred[which], column
 
 
-def _contribution(part: Rankings, options: FusingRefiner, weight: float) -> tuple[Values, Values]:
+def _contribution(part: Rankings, options: FusingRefiner, weight: float) -> tuple[Doubles, Doubles]:
     """The addend of each hit of a list, shape as the list, and the addend for a unit that is missing from it."""
     if options.method == "rrf":
         added = weight / (options.rank_constant + np.arange(1, part.depth + 1))
@@ -125,7 +124,7 @@ def _contribution(part: Rankings, options: FusingRefiner, weight: float) -> tupl
     return values * weight, missing * weight
 
 
-def normalised(scores: Values, present: Bools, normalisation: Normalisation) -> tuple[Values, Values]:
+def normalised(scores: Doubles, present: Bools, normalisation: Normalisation) -> tuple[Doubles, Doubles]:
     """The normalised scores of each row, shape as ``scores``, and the value of a missing unit, shape (rows,).
 
     * ``min_max``: (s - min) / (max - min), in [0, 1]. Equal scores become 1.

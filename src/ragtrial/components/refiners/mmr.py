@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from ragtrial.components.embedders import AnyEmbedder
@@ -15,10 +14,8 @@ from ragtrial.components.interfaces import Candidates, RetrieverContext
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner, reordered
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.engines.base import normalized
-from ragtrial.rankings import PADDING, Bools, Codes, Floats, unfilled
+from ragtrial.rankings import PADDING, Bools, Codes, Counts, Doubles, Floats, unfilled
 from ragtrial.records import Question
-
-Doubles = npt.NDArray[np.float64]
 
 _MOST_CELLS = 8_000_000
 """How many numbers the vectors and cosines of the questions of one step may be."""
@@ -104,9 +101,7 @@ class _OpenMmr:
         return np.take_along_axis(codes, order, axis=1), values
 
 
-def selected(
-    nearness: Doubles, likeness: Doubles, is_there: Bools, diversity: float
-) -> tuple[npt.NDArray[np.int64], Floats]:
+def selected(nearness: Doubles, likeness: Doubles, is_there: Bools, diversity: float) -> tuple[Counts, Floats]:
     """The places of all candidates in the order in which they are chosen, and the value of each when it was.
 
     ``nearness``, shape (questions, candidates), has cosines with the question; ``likeness``, shape (questions,
