@@ -12,24 +12,10 @@ from ragtrial.engines import Store
 from ragtrial.engines.base import lengths_of
 from ragtrial.rankings import Floats
 from ragtrial.records import ReportWarning
+from ragtrial.report.schema import HealthPart
 
 _EQUAL_LENGTHS = 1.001
 """The longest vector over the shortest, up to which all are of one length: rounding makes far less."""
-
-
-@dataclass(frozen=True)
-class VectorHealth:
-    """The measurements of a setting's vectors: their number, the number of different texts, and their lengths.
-
-    ``zeros`` counts vectors of zeros; ``shortest`` and ``longest`` are lengths of the others, 0 without any.
-    """
-
-    vectors: int
-    distinct_texts: int
-    dimension: int
-    zeros: int
-    shortest: float
-    longest: float
 
 
 @dataclass
@@ -49,13 +35,16 @@ class NormStatistics:
             self.longest = max(self.longest, float(lengths.max(initial=0)))
             yield block
 
-    def health(self, vectors: int, distinct_texts: int, dimension: int) -> VectorHealth:
+    def health(self, vectors: int, distinct_texts: int, dimension: int) -> HealthPart:
         """The measurements of all blocks, together with the given counts."""
         shortest = self.shortest if np.isfinite(self.shortest) else 0.0
-        return VectorHealth(vectors, distinct_texts, dimension, self.zeros, shortest, self.longest)
+        return HealthPart(
+            vectors=vectors, distinct_texts=distinct_texts, dimension=dimension, zeros=self.zeros, shortest=shortest,
+            longest=self.longest,
+        )  # fmt: skip
 
 
-def health_warnings(name: str, health: VectorHealth, embedder: Embedder, store: Store) -> Iterator[ReportWarning]:
+def health_warnings(name: str, health: HealthPart, embedder: Embedder, store: Store) -> Iterator[ReportWarning]:
     """The warnings about the vectors of the setting ``name``."""
     if health.zeros:
         yield ReportWarning(
@@ -73,7 +62,7 @@ def health_warnings(name: str, health: VectorHealth, embedder: Embedder, store: 
     yield from _space_warnings(name, health, embedder, store)
 
 
-def _space_warnings(name: str, health: VectorHealth, embedder: Embedder, store: Store) -> Iterator[ReportWarning]:
+def _space_warnings(name: str, health: HealthPart, embedder: Embedder, store: Store) -> Iterator[ReportWarning]:
     """A warning if the store's space differs from the space that the model was trained for. Vectors of one length agree
     on it in all.
     """

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from ragtrial.cache.arrays import read_array, write_array, write_rows
 from ragtrial.cache.atomic import write_text
@@ -24,7 +23,7 @@ from ragtrial.components.embedders.base import truncated
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.interfaces import place_order
 from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN
-from ragtrial.components.vector_checks import NormStatistics, VectorHealth
+from ragtrial.components.vector_checks import NormStatistics
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, length_warnings
 from ragtrial.dataset.chunks import Chunks
@@ -47,6 +46,7 @@ from ragtrial.pipeline.stage import (
 )
 from ragtrial.progress import stage
 from ragtrial.rankings import Counts, Floats
+from ragtrial.report.schema import HealthPart
 
 
 @dataclass(eq=False)
@@ -249,7 +249,7 @@ class Embeddings:
     """The vectors of all chunks, float32 (chunks, dimension), mapped from their file; and how healthy they are."""
 
     matrix: Floats
-    health: VectorHealth
+    health: HealthPart
     spent: Spent
     """The time and tokens to embed all of the texts, as measured when each was embedded."""
 
@@ -297,7 +297,7 @@ class VectorStage(Stage[Embeddings]):
 
     def load(self, folder: Path, texts: Sized) -> Embeddings:
         self.resources.mark_vectors(self.setting.embedder)
-        health = TypeAdapter(VectorHealth).validate_json((folder / "health.json").read_bytes())
+        health = HealthPart.model_validate_json((folder / "health.json").read_bytes())
         matrix: Floats = read_array(folder / "vectors.npy")
         if matrix.shape != (len(texts), self.embedder.dimension() or matrix.shape[-1]):
             raise ValueError(f"it has vectors of the shape {matrix.shape} for {len(texts):,} texts")
@@ -390,7 +390,7 @@ def _write(folder: Path, blocks: Iterable[Floats], shape: tuple[int, int], disti
     """Write vectors of ``distinct`` texts, and their health."""
     seen = NormStatistics()
     write_rows(folder / "vectors.npy", seen.watch(blocks), shape)
-    write_text(folder / "health.json", json.dumps(asdict(seen.health(shape[0], distinct, shape[1]))))
+    write_text(folder / "health.json", json.dumps(dict(seen.health(shape[0], distinct, shape[1]))))
 
 
 def _write_spent(folder: Path, spent: Spent) -> None:

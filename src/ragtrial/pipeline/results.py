@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from ragtrial.components.embedders.model_files import without_fetching
 from ragtrial.components.interfaces import REACHING, Candidates, Facts
 from ragtrial.components.refiners import Refiner
 from ragtrial.components.tokenizers import Tokenizer
-from ragtrial.components.vector_checks import VectorHealth
 from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
@@ -49,7 +48,7 @@ class Diagnostics:
     """
 
     facts: Facts
-    health: VectorHealth | None
+    health: schema.HealthPart | None
     too_long: Mapping[str, int | None]
 
 
@@ -108,7 +107,7 @@ class SettingResult:
             "comparable": self.setting.has_comparable_scores,
             "facts": dict(self.diagnostics.facts),
             "index": dict(self.index),
-            "health": schema.HealthPart(**asdict(health)) if health else None,
+            "health": health,
             "timings": dict(self.timings),
             "costs": self.costs,
             "latency": self.latency,

@@ -13,14 +13,15 @@ from experiments import write_experiment
 from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtrial.components.user_functions import FunctionReference
-from ragtrial.components.vector_checks import NormStatistics, VectorHealth, health_warnings
+from ragtrial.components.vector_checks import NormStatistics, health_warnings
 from ragtrial.engines.base import normalized
 from ragtrial.engines.exact import ExactStore
 from ragtrial.experiment import run_experiment
+from ragtrial.report.schema import HealthPart
 from tiny_models import edit_json
 
-HEALTHY = VectorHealth(vectors=3, distinct_texts=3, dimension=2, zeros=0, shortest=1.0, longest=1.0)
-LONG = VectorHealth(vectors=3, distinct_texts=3, dimension=2, zeros=0, shortest=0.5, longest=123.4)
+HEALTHY = HealthPart(vectors=3, distinct_texts=3, dimension=2, zeros=0, shortest=1.0, longest=1.0)
+LONG = HealthPart(vectors=3, distinct_texts=3, dimension=2, zeros=0, shortest=0.5, longest=123.4)
 Space = Literal["cosine", "ip", "l2"]
 
 
@@ -29,8 +30,10 @@ def test_lengths_zeros_and_repeated_texts_are_counted() -> None:
     blocks = [np.array(rows, dtype=np.float32) for rows in ([[3, 4], [0, 0]], [[0, 0]], [[0, 2], [6, 8]])]
     for seen, block in zip(watch.watch(blocks), blocks, strict=True):
         assert seen is block
-    assert watch.health(5, 4, 2) == VectorHealth(5, 4, 2, zeros=2, shortest=2.0, longest=10.0)
-    health = VectorHealth(vectors=4_000, distinct_texts=2_500, dimension=2, zeros=1_200, shortest=1.0, longest=1.0)
+    assert watch.health(5, 4, 2) == HealthPart(
+        vectors=5, distinct_texts=4, dimension=2, zeros=2, shortest=2.0, longest=10.0
+    )
+    health = HealthPart(vectors=4_000, distinct_texts=2_500, dimension=2, zeros=1_200, shortest=1.0, longest=1.0)
     assert warnings(health, normalize=True, space="cosine") == {
         "zero-vectors": "dense: chunks with a vector of zeros, which is near to nothing: 1,200 of 4,000; look at what "
         "the embedder does with their texts.",
@@ -50,7 +53,7 @@ def test_without_any_vector_that_has_a_length_lengths_are_zero(blocks: list[Any]
     assert (health.shortest, health.longest, health.zeros) == (0.0, 0.0, 2 * len(blocks))
 
 
-def warnings(health: VectorHealth, *, normalize: bool, space: Space) -> dict[str, str]:
+def warnings(health: HealthPart, *, normalize: bool, space: Space) -> dict[str, str]:
     embedder = CustomEmbedder(function=FunctionReference("embedding:embed", Path()), normalize=normalize)
     return {one.code: one.message for one in health_warnings("dense", health, embedder, ExactStore(space=space))}
 
@@ -58,7 +61,7 @@ def warnings(health: VectorHealth, *, normalize: bool, space: Space) -> dict[str
 @pytest.mark.parametrize("space", ["cosine", "ip", "l2"])
 def test_healthy_vectors_are_not_remarked_on(space: Space) -> None:
     assert warnings(HEALTHY, normalize=True, space=space) == {}
-    rounded = VectorHealth(3, 3, 2, 0, 0.9999, 1.0005)
+    rounded = HealthPart(vectors=3, distinct_texts=3, dimension=2, zeros=0, shortest=0.9999, longest=1.0005)
     assert warnings(rounded, normalize=False, space=space) == {}
 
 
@@ -81,7 +84,7 @@ def trained(tiny_model: Path, tmp_path: Path) -> Path:
     return shutil.copytree(tiny_model, tmp_path / "model")
 
 
-def of_model(folder: Path, declared: str, *, normalize: bool, space: Space, health: VectorHealth) -> dict[str, str]:
+def of_model(folder: Path, declared: str, *, normalize: bool, space: Space, health: HealthPart) -> dict[str, str]:
     edit_json(folder / "config_sentence_transformers.json", similarity_fn_name=declared)
     embedder = SentenceTransformerEmbedder(model=str(folder), normalize=normalize)
     return {one.code: one.message for one in health_warnings("dense", health, embedder, ExactStore(space=space))}
