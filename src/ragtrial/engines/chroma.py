@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from itertools import chain
 from pathlib import Path
@@ -271,16 +271,13 @@ class ChromaCollectionOptions(ChromaServerOptions, collection.FolderCollectionOp
     kind: Literal["chroma"] = "chroma"
     """A Chroma collection, in a folder or on a server."""
 
-    def files(self) -> collection.Stamp | None:
-        if self.path is None:
-            return None
-        folder = Path(self.path)
+    def files_in(self, folder: Path) -> Iterable[Path]:
         if not (folder / _DATABASE).is_file():
             near = sorted(path.parent for path in folder.glob(f"*/{_DATABASE}"))
             hint = f" There is one in {near[0]}." if near else ""
             raise InputError(f"{folder} is not a folder of Chroma: there is no {_DATABASE} in it.{hint}")
         patterns = (f"{_DATABASE}*", "*/*.bin", "*/*.pickle")
-        return collection.stamp_of(folder, chain.from_iterable(map(folder.glob, patterns)))
+        return chain.from_iterable(map(folder.glob, patterns))
 
     def connect(self, stack: ExitStack) -> ChromaCollection:
         """The collection in a copy of a folder: Chroma 1.5.9 writes to chroma.sqlite3 whenever a folder is opened.

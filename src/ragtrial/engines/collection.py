@@ -181,6 +181,13 @@ class FolderCollectionOptions(Server, NamedCollectionOptions):
             raise ValueError(f"only a server has {' and '.join(ignored)}; remove it, or set url instead of path.")
         return self
 
+    def files(self) -> Stamp | None:
+        return None if self.path is None else stamp_of(Path(self.path), self.files_in(Path(self.path)))
+
+    @abstractmethod
+    def files_in(self, folder: Path) -> Iterable[Path]:
+        """The files of a collection in ``folder``. Raises InputError for a folder that is not of this engine."""
+
     def copied(self, path: str, stack: ExitStack) -> Path:
         """A copy of its folder ``path``, which ``stack`` removes; the folder is not written to.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -62,15 +62,12 @@ class MilvusCollectionOptions(milvus.MilvusLogin, collection.FolderCollectionOpt
     search: dict[str, JsonValue] = Field(default={})
     """Milvus's other parameters of a search, like `{nprobe: 8}` for an index of lists."""
 
-    def files(self) -> collection.Stamp | None:
-        if self.path is None:
-            return None
-        folder = Path(self.path)
+    def files_in(self, folder: Path) -> Iterable[Path]:
         if not (folder / "collections").is_dir():
             raise InputError(
                 f"{folder} is not a folder of Milvus Lite from version 3 on: it has no folder collections."
             )
-        return collection.stamp_of(folder, (path for path in folder.rglob("*") if path.name != "LOCK"))
+        return (path for path in folder.rglob("*") if path.name != "LOCK")
 
     @property
     def seconds(self) -> int:
@@ -186,8 +183,7 @@ class MilvusCollection(collection.Collection):
             if name not in names and not (key == "text" and self._is_dynamic):
                 near, has = did_you_mean(name, names), listed(names) or "none"
                 faults.append(f"{self} has no {key} in {name!r}.{near} Set collection.{key}; it has: {has}.")
-        if faults:
-            raise InputError(*faults)
+        InputError.raise_any(faults)
 
     def _described(self) -> Mapping[str, Any]:
         name, vector = self.options.name, self.options.vector
