@@ -214,7 +214,7 @@ class SharedCache:
         return sum(sizes.values())
 
     def _push_rows(self, entry: Entry, there: Mapping[str, int]) -> int:
-        check_model(entry.path, entry.path.stem)
+        check_model(entry.path)
         folder, moved = f"rows/{entry.kind}/{entry.path.stem}/", 0
         lists = [self._keys(name) for name in there if name.startswith(folder) and _keys_file(name) in there]
         known = {key.tobytes() for keys in lists for key in keys}

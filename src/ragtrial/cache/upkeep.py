@@ -167,7 +167,7 @@ class Upkeep:
                 foreign = drop_foreign_rows(entry.path)
                 return f"{counted(foreign, 'line')} of another file" if foreign else None
             if entry.kind in ROW_CACHES:
-                check_model(entry.path, entry.path.stem)
+                check_model(entry.path)
                 with VectorCache(entry.path, as_it_is=True) as cache:
                     lost = cache.drop_damaged()
                 return f"{lost:,} {ROW_CACHES[entry.kind]} had other bytes than were written" if lost else None
@@ -219,14 +219,11 @@ class Upkeep:
         except OSError as error:
             raise WorkspaceError(f"the workspace {self.root} cannot be written to: {error.strerror}.") from error
         try:
-            is_alone = presence.become_alone()
-            if not is_alone:
+            if not presence.become_alone():
                 gc.collect()  # a finished run of this process releases the workspace when its objects are collected
-                is_alone = presence.become_alone()
-            if not is_alone:
-                raise WorkspaceError(
-                    f"another run is at work in the workspace {self.root}; run the same command again when it is done."
-                )
+                if not presence.become_alone():
+                    again = "run the same command again when it is done."
+                    raise WorkspaceError(f"another run is at work in the workspace {self.root}; {again}")
             yield
         finally:
             presence.close()

@@ -73,22 +73,21 @@ def keys_in(content: bytes) -> Keys:
 class VectorCache:
     """float32 vectors of one dimension by 16-byte key. Close it, or use it as a context manager. Safe for threads.
 
-    ``description`` is of the model, ``name`` is its fingerprint, by default the name of the file; both are written when
-    the file is created. A file that is not a whole database, or has another ``name``, is created again, unless
+    ``description`` is of the model, whose fingerprint is the name of the file; both are written when the file is
+    created. A file that is not a whole database, or has the vectors of another model, is created again, unless
     ``as_it_is``.
     """
 
-    def __init__(self, path: Path, description: str = "", *, name: str = "", as_it_is: bool = False) -> None:
+    def __init__(self, path: Path, description: str = "", *, as_it_is: bool = False) -> None:
         from filelock import FileLock
 
         self.path = path
-        self._name = name or path.stem
         self._lock = RLock()  # a connection has one transaction for all threads
         with self._errors():
             path.parent.mkdir(parents=True, exist_ok=True)
             if not as_it_is:
                 with FileLock(f"{path}.lock"):
-                    _remove_if_damaged(path, self._name)
+                    _remove_if_damaged(path)
             if _is_in_wal_mode(path):  # only a file that was made to its end, and is on no network file system
                 self._open(description)
             else:
@@ -110,7 +109,7 @@ class VectorCache:
                 self._connection.execute(table)
             if is_new:
                 statement = "INSERT INTO model SELECT ?, '' WHERE NOT EXISTS (SELECT 1 FROM model)"
-                self._connection.execute(statement, (self._name,))
+                self._connection.execute(statement, (self.path.stem,))
             self.describe(description)
         except BaseException:
             self._connection.close()
@@ -232,7 +231,7 @@ class VectorCache:
 
     def _crc(self, key: bytes, vector: bytes, cost: bytes = b"") -> int:
         """The checksum of a row, which no other model's row has."""
-        return crc32(cost, crc32(vector, crc32(key, crc32(self._name.encode()))))
+        return crc32(cost, crc32(vector, crc32(key, crc32(self.path.stem.encode()))))
 
     def _drop(self, keys: list[bytes]) -> None:
         self._change("DELETE FROM vectors WHERE key = ?", ((key,) for key in keys))
@@ -276,11 +275,11 @@ def is_on_network(path: Path) -> bool:
     return next((kinds[folder] for folder in (whole, *whole.parents) if folder in kinds), "").startswith(_NETWORK)
 
 
-def _remove_if_damaged(path: Path, name: str) -> None:
-    """Remove a file that SQLite cannot read to its end, or that is not of ``name``, once in a process."""
+def _remove_if_damaged(path: Path) -> None:
+    """Remove a file that SQLite cannot read to its end, or that is of another model, once in a process."""
     if path.exists() and (known := (path, path.stat().st_ino)) not in _checked:
         try:
-            check_model(path, name)
+            check_model(path)
             _checked.add(known)
         except DamagedError as error:
             note_repair(path, str(error))
@@ -288,7 +287,7 @@ def _remove_if_damaged(path: Path, name: str) -> None:
                 Path(f"{path}{part}").unlink(missing_ok=True)
 
 
-def check_model(path: Path, name: str) -> None:
+def check_model(path: Path) -> None:
     """Raise DamagedError for a file that SQLite cannot read to its end, or that has the vectors of another model."""
     check_database(path, quick=True)
     is_made = _is_in_wal_mode(path)  # else it may be that of a process that was killed while it made the file
@@ -299,7 +298,7 @@ def check_model(path: Path, name: str) -> None:
         if is_made:
             raise DamagedError(f"it does not say whose vectors it has ({error})") from error
         return
-    if (models or is_made) and [model for model, _ in models] != [name]:
+    if (models or is_made) and [model for model, _ in models] != [path.stem]:
         known = " ".join(str(what) for _, what in models)
         raise DamagedError(f"it has the vectors of another model, {known or 'which is not named'}")
 

@@ -90,7 +90,7 @@ def _saved(
     content: dict[str, Any],
 ) -> Answer:  # fmt: skip
     """Write the changes of the graded ``rows``, and add them to ``content``."""
-    query, done = label_files.query_of(changes[0]), sheet.write(changes, who)
+    query, done = changes[0].query, sheet.write(changes, who)
     file, is_new = sheet.store.text.file, sheet.query is None
     edited = [{"action": edit.action, "before": edit.before, "after": edit.after} for edit in done]
     about = {"file": str(file), "query": query, "is_new": is_new, "queries": sheet.queries}

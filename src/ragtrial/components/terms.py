@@ -61,8 +61,7 @@ def read_stop_words(path: Path) -> frozenset[str]:
         for number, line in enumerate(lines, start=1)
         if len(line) > 1
     ]
-    if faults:
-        raise ConfigError(*faults)
+    ConfigError.raise_any(faults)
     words = frozenset(chain.from_iterable(lines))
     if not words:
         raise ConfigError(Fault(str(path), message="has no words; write one a line, or `stop_words: none`."))
@@ -293,8 +292,7 @@ class Weighting:
         """bm25s with these parameters, and with the same backend on every machine."""
         import bm25s
 
-        backends = {"backend": "numpy", "csc_backend": "numpy"}
-        return bm25s.BM25(**vars(self), **backends)
+        return bm25s.BM25(**vars(self), backend="numpy", csc_backend="numpy")
 
 
 class TermIndex:

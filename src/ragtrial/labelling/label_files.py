@@ -80,9 +80,9 @@ class Grade:
 
 @dataclass(frozen=True, slots=True)
 class NewQuery:
-    """A question that is not in the labels yet."""
+    """A question that is not in the labels yet; ``query`` is its id."""
 
-    id: str
+    query: str
     text: str
     tags: tuple[str, ...] = ()
 
@@ -91,16 +91,11 @@ class NewQuery:
 class TaggedQuery:
     """A question that gets a tag more."""
 
-    id: str
+    query: str
     tag: str
 
 
 Change = Grade | NewQuery | TaggedQuery
-
-
-def query_of(change: Change) -> str:
-    """The id of the query that a change is of."""
-    return change.query if isinstance(change, Grade) else change.id
 
 
 @dataclass(frozen=True)
@@ -174,7 +169,7 @@ class LabelsText:
             done = edit(labels["queries"], changes)
         except LookupError as error:
             name = error.args[0]
-            known = any(isinstance(change, NewQuery) and change.id == name for change in changes)
+            known = any(isinstance(change, NewQuery) and change.query == name for change in changes)
             message = f"query {name!r} is there already." if known else f"there is no query {name!r}."
             raise LabelsError(Fault(str(self.file), message=message)) from None
         if not done:
@@ -325,7 +320,7 @@ def write_back(
 
 def _refuse_conflicts(base: LabelsText, now: LabelsText, changes: Sequence[Change]) -> None:
     """Raise LabelsConflictError if a query of ``changes`` was changed in the file after ``base`` was read."""
-    queries = dict.fromkeys(map(query_of, changes)) if base.content != now.content else ()
+    queries = dict.fromkeys(change.query for change in changes) if base.content != now.content else ()
     changed = [query for query in queries if base.of_query(query) != now.of_query(query)]
     said = "was changed by somebody else since it was read; nothing was written."
     if changed:
@@ -343,17 +338,17 @@ def edit(rows: list[dict[str, Any]], changes: Iterable[Change]) -> list[Done]:
         if isinstance(change, Grade):
             done += _graded(queries[change.query]["relevant_docs"], change)
         elif isinstance(change, TaggedQuery):
-            row = queries[change.id]
+            row = queries[change.query]
             before = list(row.get("tags", ()))
             if change.tag not in before:
                 row["tags"] = [*before, change.tag]
                 done.append(Done(change, before, row["tags"]))
-        elif change.id in queries:
-            raise LookupError(change.id)
+        elif change.query in queries:
+            raise LookupError(change.query)
         else:
             tags = {"tags": list(change.tags)} if change.tags else {}
-            row = {"id": change.id, "text": change.text, "relevant_docs": [], **tags}
-            queries[change.id] = row
+            row = {"id": change.query, "text": change.text, "relevant_docs": [], **tags}
+            queries[change.query] = row
             rows.append(row)
             done.append(Done(change, None, {**row, "relevant_docs": []}))
     return done
@@ -389,7 +384,7 @@ def note(labels: Path, done: Iterable[Done], who: str, when: datetime) -> None:
     """Add a line for each change. Raises OSError."""
     head = {"when": when.isoformat(timespec="seconds"), "who": who, "file": labels.name}
     rows = [
-        {**head, "query": query_of(edited.change), "action": edited.action, "before": edited.before,
+        {**head, "query": edited.change.query, "action": edited.action, "before": edited.before,
          "after": edited.after}
         for edited in done
     ]  # fmt: skip

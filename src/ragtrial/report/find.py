@@ -19,7 +19,8 @@ def find_report(reference: str, directory: Path) -> Path:
     ``latest`` is the newest run of all experiments in ``directory``, ``<experiment>/latest`` the newest of one
     experiment, and ``latest~1`` the run before. Raises ReportError that lists the existing runs.
     """
-    reference, back = _without_steps(reference)
+    match = re.fullmatch(r"(.*\blatest)~(\d{1,6})", reference)  # how many runs before the latest
+    reference, back = (match[1], int(match[2])) if match else (reference, 0)
     folder = Path(reference)
     if folder.name == "report.json":
         folder = folder.parent
@@ -49,12 +50,6 @@ def find_report(reference: str, directory: Path) -> Path:
         f"{reference!r} is not a report: neither a folder with report.json nor a run in {directory} "
         f"({counted(len(runs), 'run')}).{near} `ragtrial list runs` shows them."
     )
-
-
-def _without_steps(reference: str) -> tuple[str, int]:
-    """``latest`` and 1 of ``latest~1``: how many runs before."""
-    match = re.fullmatch(r"(.*\blatest)~(\d{1,6})", reference)
-    return (match[1], int(match[2])) if match else (reference, 0)
 
 
 def _newest(runs: Sequence[Path], experiment: str, directory: Path, back: int) -> Path:

@@ -453,14 +453,11 @@ class ScoredPart(Part):
         return counted(self.questions, "question") + (f" ({reasons})" if self.scored < self.questions else "")
 
     def _reasons(self) -> Iterator[str]:
-        if self.unanswerable:
-            yield f"{self.unanswerable:,} {'has' if self.unanswerable == 1 else 'have'} no answer in the documents"
-        if self.unlabelled:
-            yield f"{self.unlabelled:,} {'has' if self.unlabelled == 1 else 'have'} no label that counts"
-        if self.failed:
-            yield f"{self.failed:,} could not be searched"
-        if self.missing:
-            yield f"{self.missing:,} {'has' if self.missing == 1 else 'have'} no score"
+        reasons = {"have no answer in the documents": self.unanswerable, "have no label that counts": self.unlabelled,
+                   "could not be searched": self.failed, "have no score": self.missing}  # fmt: skip
+        for reason, count in reasons.items():
+            if count:
+                yield f"{count:,} {reason.replace('have', 'has') if count == 1 else reason}"
 
 
 def scored_part(

@@ -340,7 +340,7 @@ class BudgetedChat:
         """The cost of having all ``requests`` answered."""
         different = dict.fromkeys(requests)
         missing = self._missing(different)
-        read = sum(round(_estimated(request)) for request in missing)
+        read = sum(round(sum(estimated_tokens(message.content) for message in request)) for request in missing)
         written = len(missing) * min(self.options.reply_limit or _REPLY_TOKENS, _REPLY_TOKENS)
         cost = self.options.cost_of(read, written)
         return CallPlan(len(different), len(different) - len(missing), (read, written), cost)
@@ -420,10 +420,6 @@ class _Left:
         cost = self.options.cost(answered)
         self.spent += self.reserved if cost is None else cost
         self.reserved = 0.0
-
-
-def _estimated(request: ChatRequest) -> float:
-    return sum(estimated_tokens(message.content) for message in request)
 
 
 PLACE = "{query}"

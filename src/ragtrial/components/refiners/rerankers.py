@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from ragtrial.cache.fingerprints import DIGEST_BYTES, Digest
-from ragtrial.cache.vectors import Keys, VectorCache, text_keys
+from ragtrial.cache.vectors import Keys, VectorCache, keys_in, text_keys
 from ragtrial.components.batching import longest_first
 from ragtrial.components.embedders.model_files import LocalModel, ModelLayout, read_json
 from ragtrial.components.embedders.sentence_transformer import load_model
@@ -69,7 +69,7 @@ class TextPairs:
         """The key of every pair, shape (pairs, 16)."""
         both = np.hstack([text_keys(self.questions)[self.question], text_keys(self.texts)[self.text]])
         hashes = b"".join(hashlib.blake2b(row.tobytes(), digest_size=DIGEST_BYTES).digest() for row in both)
-        return np.frombuffer(hashes, dtype=np.uint8).reshape(-1, DIGEST_BYTES)
+        return keys_in(hashes)
 
     def at(self, positions: Sequence[int]) -> list[Pair]:
         """The questions and texts of some pairs."""
@@ -105,10 +105,7 @@ class Reranker(ABC):
     columns: ClassVar[int] = 1
     """How many numbers are kept for a pair; the first is its score."""
 
-    @property
-    @abstractmethod
-    def model(self) -> str:
-        """The model's name."""
+    options: LocalModel | RerankEndpoint
 
     @property
     def length(self) -> int | None:
@@ -147,7 +144,7 @@ class Reranker(ABC):
         numbers = np.zeros((len(pairs), self.columns), dtype=np.float32)
         numbers[:, 0] = np.nan
         wanted, keys = np.arange(len(pairs)), pairs.keys()
-        with nullcontext() if path is None else VectorCache(path, f"rerank model={self.model}") as cache:
+        with nullcontext() if path is None else VectorCache(path, f"rerank model={self.options.model}") as cache:
             if cache is not None:
                 is_missing = cache.missing(keys)
                 numbers[~is_missing] = cache.read(keys[~is_missing]).reshape(-1, self.columns)
@@ -171,10 +168,6 @@ class LocalReranker(Reranker):
     options: LocalModel
 
     @property
-    def model(self) -> str:
-        return self.options.model
-
-    @property
     def length(self) -> int | None:
         return self.options.length
 
@@ -184,12 +177,12 @@ class LocalReranker(Reranker):
     def check(self, setting: str) -> None:
         if (why := _wrong_kind(self.options.folder)) is not None:
             raise ConfigError(
-                f"{setting}: the model {self.model!r} cannot rerank: {why}. `model:` takes a cross-encoder "
+                f"{setting}: the model {self.options.model!r} cannot rerank: {why}. `model:` takes a cross-encoder "
                 "that gives a pair of texts one score, such as cross-encoder/ms-marco-MiniLM-L6-v2."
             )
         tokenizer = self.tokenizer()
         special = tokenizer.pair_special_tokens if tokenizer else 0
-        self.options.layout.check_length(setting, self.model, self.options.max_length, special)
+        self.options.layout.check_length(setting, self.options.model, self.options.max_length, special)
 
     def tokenizer(self) -> Tokenizer | None:
         return self.options.layout.tokenizer
@@ -322,8 +315,7 @@ class RerankEndpoint(EndpointOptions):
 
     def parts(self) -> dict[str, Any]:
         """All that changes a score, but its pair, as JSON values."""
-        fields = {"fields": self.fields} if self.fields else {}
-        return {"endpoint": {**self.answered_by(), **fields}}
+        return {"endpoint": {**self.answered_by(), **({"fields": self.fields} if self.fields else {})}}
 
     def expected_cost(self, questions: Sequence[Question], texts: Texts, candidates: int) -> float | None:
         """The approximate cost of scoring the first ``candidates`` of ``texts``; None without a price."""
@@ -354,24 +346,20 @@ class EndpointReranker(Reranker):
 
     columns: ClassVar[int] = 3
 
-    endpoint: RerankEndpoint
+    options: RerankEndpoint
     refusal: str | None = None
     """Why pairs were refused, None if none was."""
 
     _client: Client | None = field(default=None, init=False)
 
-    @property
-    def model(self) -> str:
-        return self.endpoint.model
-
     def hashed_content(self, digest: Digest) -> dict[str, Any]:
-        return self.endpoint.parts()
+        return self.options.parts()
 
     def billed(self, numbers: Floats, question: Counts) -> dict[str, Fact]:
         """Tokens, None if they are not known, and searches: where they are not billed by number, an estimate."""
         tokens, searches = float(numbers[:, 1].sum()), float(numbers[:, 2].sum())
         is_estimate = bool(np.isnan(searches))
-        estimate = int(self.endpoint.searches(np.unique_counts(question).counts).sum())
+        estimate = int(self.options.searches(np.unique_counts(question).counts).sum())
         counts = {"tokens": None if np.isnan(tokens) else round(tokens)}
         counts["searches"] = estimate if is_estimate else round(searches)
         return {**counts, "searches_are_estimated": is_estimate, "refusal": self.refusal}
@@ -380,13 +368,13 @@ class EndpointReranker(Reranker):
         self, pairs: TextPairs, wanted: Counts, lengths: Counts, cache: VectorCache | None, keep: Keep
     ) -> Iterator[Sequence[int]]:
         if self._client is None:
-            self._client = Client(self.endpoint)
+            self._client = Client(self.options)
             self._check_model(self._client, cache)
         client, refusals = self._client, Refusals(is_known=len(wanted) < len(pairs))
 
         def ask(batch: Sequence[int]) -> RerankReply:
             asked = pairs.at(batch)
-            return rerank(client, asked[0][0], [text for _, text in asked], self.endpoint.texts_are)
+            return rerank(client, asked[0][0], [text for _, text in asked], self.options.texts_are)
 
         def score(whole: Sequence[int]) -> None:
             for batch, reply in refusals.by_halves(whole, ask):
@@ -396,14 +384,14 @@ class EndpointReranker(Reranker):
                         cache.keep_probe(json.dumps(pairs.at(batch)[0]), rows[0])
                     keep(batch, rows)
 
-        for batch, _ in as_they_come(score, self._batches(pairs, wanted), self.endpoint.concurrency):
+        for batch, _ in as_they_come(score, self._batches(pairs, wanted), self.options.concurrency):
             yield batch
         refusals.check()
         self.refusal = str(refusals.first) if refusals.first else self.refusal
 
     def _batches(self, pairs: TextPairs, wanted: Counts) -> Iterator[list[int]]:
         """The positions of ``wanted`` pairs, grouped by question, in batches for one request."""
-        size = self.endpoint.batch_size
+        size = self.options.batch_size
         for group in np.split(wanted, np.flatnonzero(np.diff(pairs.question[wanted])) + 1):
             yield from (group[start : start + size].tolist() for start in range(0, len(group), size))
 
@@ -412,10 +400,10 @@ class EndpointReranker(Reranker):
         if cache is None or (probe := cache.probe()) is None:
             return
         (question, text), before = json.loads(probe[0]), float(probe[1][0])
-        now = float(rerank(client, question, [text], self.endpoint.texts_are).scores[0])
+        now = float(rerank(client, question, [text], self.options.texts_are).scores[0])
         if abs(now - before) > _SAME_MODEL * max(1.0, abs(before)):
             raise EndpointError(
-                f"the reranker {self.model!r} gives the score {now:.4f} for the question {question[:60]!r} "
+                f"the reranker {self.options.model!r} gives the score {now:.4f} for the question {question[:60]!r} "
                 f"and a text to which it gave {before:.4f} before; scores of two models cannot be compared. If the "
                 "model has changed, give it another `version:`."
             )
