@@ -19,8 +19,7 @@ from ragtrial.errors import ConfigError
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.retrieval import SettingRankings
 from ragtrial.rankings import PADDING, Rankings
-from ragtrial.report.model import Report
-from ragtrial.report.rows import read_rows
+from ragtrial.report.model import Report, read_rows
 from report_hits import values_of
 
 TEXTS = {

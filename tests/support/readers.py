@@ -24,8 +24,7 @@ from ragtrial.labelling.label_files import LabelsText, OverlayText
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import read_worklist
 from ragtrial.records import PromptQueries, Query
-from ragtrial.report.model import load_report
-from ragtrial.report.rows import read_rows
+from ragtrial.report.model import load_report, read_rows
 from ragtrial.runs.formats.own_files import read_results
 from ragtrial.runs.inputs import read_qrels, read_runs
 from ragtrial.scoring.tables.reading import read_tables

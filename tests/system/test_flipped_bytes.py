@@ -17,8 +17,7 @@ from ragtrial.comparison.judge import JudgmentsError, ModelJudgment, read_judgme
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.judging import write_judgments
-from ragtrial.report.model import Report, load_report
-from ragtrial.report.rows import read_rows
+from ragtrial.report.model import Report, load_report, read_rows
 from tiny_models import write_tiny_late_encoder, write_tiny_sparse_encoder
 
 pytestmark = pytest.mark.slow

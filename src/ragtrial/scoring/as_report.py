@@ -20,8 +20,7 @@ from ragtrial.errors import Fault, InputError, without_secrets
 from ragtrial.pipeline.reporting import build_report
 from ragtrial.pipeline.scored_setting import ScoredSetting
 from ragtrial.records import Judgment, PromptQueries, highest_grades
-from ragtrial.report.model import Report, write_report
-from ragtrial.report.rows import Row
+from ragtrial.report.model import Report, Row, write_report
 from ragtrial.runs.formats.own_files import spellings
 from ragtrial.runs.formats.rows import distinct
 from ragtrial.runs.inputs import RunInput

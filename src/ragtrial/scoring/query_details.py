@@ -10,8 +10,7 @@ import numpy as np
 
 from ragtrial.errors import Fault, InputError, ReportError, did_you_mean, listed
 from ragtrial.records import FoundText
-from ragtrial.report.model import Report
-from ragtrial.report.rows import Row
+from ragtrial.report.model import Report, Row
 from ragtrial.report.schema import JudgmentPart, MeanPart, PassagePart, QueryPart, SettingPart
 
 

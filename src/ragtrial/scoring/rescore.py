@@ -36,8 +36,7 @@ from ragtrial.pipeline.scored_setting import KNOWN, ScoredSetting, Scorer, conte
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import PADDING, Bools, Codes, Counts, Rankings, from_rows
 from ragtrial.records import FoundText, PromptQueries, ReportWarning
-from ragtrial.report.model import PARTS, Report, write_report
-from ragtrial.report.rows import Row
+from ragtrial.report.model import PARTS, Report, Row, write_report
 from ragtrial.report.schema import QueryColumns, SettingPart
 from ragtrial.scoring.as_report import check_new
 from ragtrial.scoring.labels import ChosenLabels, choose_labels

@@ -20,8 +20,7 @@ from ragtrial.comparison.query_differences import (
 )
 from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import OTHER_QUERIES, Report
-from ragtrial.report.rows import write_rows
+from ragtrial.report.model import OTHER_QUERIES, Report, write_rows
 from ragtrial.scoring.query_details import load_query
 from ragtrial.views.sections.queries_view import differences_line, differences_table, shared_lines
 from scored_runs import scored_report

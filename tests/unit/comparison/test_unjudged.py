@@ -13,8 +13,7 @@ from ragtrial.comparison.comparison_parts import Comparison, Verdict
 from ragtrial.comparison.judged_rankings import UnjudgedPart, could_be_undone, unjudged_parts
 from ragtrial.errors import DamagedReportError
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import OTHER_QUERIES, Report
-from ragtrial.report.rows import write_rows
+from ragtrial.report.model import OTHER_QUERIES, Report, write_rows
 from ragtrial.views.sections.details import UnjudgedView, unjudged_table
 from report_hits import hits_of
 from scored_runs import scored_report

@@ -22,8 +22,7 @@ from ragtrial.labelling import found_texts
 from ragtrial.labelling.pooling import Pool, PoolOptions, random_pool_of
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import Worklist, read_worklist
-from ragtrial.report.model import Report
-from ragtrial.report.rows import read_rows
+from ragtrial.report.model import Report, read_rows
 from scored_runs import scored_report
 from small_experiment import ragtrial
 

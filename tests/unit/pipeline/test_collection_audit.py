@@ -12,8 +12,7 @@ from experiments import Experiment, write_experiment
 from filled_collections import Stored, faiss
 from ragtrial import run_experiment
 from ragtrial.rankings import Floats
-from ragtrial.report.model import Report
-from ragtrial.report.rows import read_rows
+from ragtrial.report.model import Report, read_rows
 
 pytestmark = pytest.mark.slow
 

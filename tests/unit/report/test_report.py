@@ -21,8 +21,18 @@ from ragtrial.dataset.documents import read_documents
 from ragtrial.errors import ReportError, RunError
 from ragtrial.experiment import run_experiment
 from ragtrial.report.find import find_report
-from ragtrial.report.model import Report, load_report, report_schema, write_folder, write_report
-from ragtrial.report.rows import ROWS_IN_MEMBER, _member, read_numbered, read_rows, write_rows
+from ragtrial.report.model import (
+    ROWS_IN_MEMBER,
+    Report,
+    _member,
+    load_report,
+    read_numbered,
+    read_rows,
+    report_schema,
+    write_folder,
+    write_report,
+    write_rows,
+)
 from ragtrial.report.schema import (
     COSTS,
     ContextPart,

@@ -14,8 +14,7 @@ from expectations import message_of, present
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from ragtrial.errors import ConfigError, InputError, LabelsError
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import Report, load_report, write_report
-from ragtrial.report.rows import read_rows, write_rows
+from ragtrial.report.model import Report, load_report, read_rows, write_report, write_rows
 from ragtrial.scoring.rescore import DocumentsNotFoundError, rescore
 from scored_runs import scored_report
 from small_experiment import Capture, ragtrial, succeeded

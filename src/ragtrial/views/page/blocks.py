@@ -24,8 +24,7 @@ from ragtrial.evaluation.grading import Scores
 from ragtrial.evaluation.metrics import metric_called
 from ragtrial.rankings import Bools, Codes, Counts
 from ragtrial.records import Unit
-from ragtrial.report.model import TEXTS
-from ragtrial.report.rows import Row
+from ragtrial.report.model import TEXTS, Row
 from ragtrial.report.schema import QueryPart
 
 HITS_SHOWN = 20

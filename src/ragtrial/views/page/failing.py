@@ -12,8 +12,7 @@ from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.errors import listed
 from ragtrial.evaluation.metrics import metric_called
 from ragtrial.records import heading_above
-from ragtrial.report.model import TEXTS, label_text
-from ragtrial.report.rows import Row
+from ragtrial.report.model import TEXTS, Row, label_text
 from ragtrial.report.schema import JudgmentPart, QueryPart
 from ragtrial.views.page.blocks import FoundHits
 from ragtrial.views.texts import plain_line
