@@ -91,10 +91,18 @@ class Workspace:
         """
         self.mark(kind, name)
         target = self.path(kind, name)
-        if not self.has(kind, name):
-            with self.lock(f"{kind}-{name}", f"the {what}"):
-                if not self.has(kind, name):
-                    self._make(kind, name, what, build, made_of)
+        if self.has(kind, name):
+            return target
+        with self.lock(f"{kind}-{name}", f"the {what}"):
+            if not self.has(kind, name):
+                if damage := self.damage(kind, name):
+                    note_repair(target, damage)
+                    self.drop(kind, name)
+                remove_partial(target.parent, name, self._may_go)  # left behind by a run that was killed
+                with self._errors(f"{target} cannot be written"), new_folder(target, self._may_go) as folder:
+                    start = time.perf_counter()
+                    build(folder)
+                    seal(folder, what, time.perf_counter() - start, made_of() if made_of else None, stands=target)
         return target
 
     def load(self, kind: str, name: str, what: str, build: Build, read: Callable[[Path], T]) -> T:
@@ -194,18 +202,6 @@ class Workspace:
         path = self.path(kind, name)
         with self._errors(f"{path} cannot be removed"), suppress(FileNotFoundError):
             remove_folder(path, self._may_go)
-
-    def _make(self, kind: str, name: str, what: str, build: Build, made_of: Callable[[], MadeOf] | None) -> None:
-        target = self.path(kind, name)
-        damage = self.damage(kind, name)
-        if damage:
-            note_repair(target, damage)
-            self.drop(kind, name)
-        remove_partial(target.parent, name, self._may_go)  # left behind by a run that was killed
-        with self._errors(f"{target} cannot be written"), new_folder(target, self._may_go) as folder:
-            start = time.perf_counter()
-            build(folder)
-            seal(folder, what, time.perf_counter() - start, made_of() if made_of else None, stands=target)
 
     def _may_go(self, folder: Path) -> bool:
         try:

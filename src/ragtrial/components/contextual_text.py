@@ -107,8 +107,7 @@ class Surroundings:
                 span = chunks.span(position)
                 stretch = page.widened(span)
                 prefix = (prefixes[position] if prefixes is not None else None) or ""
-                parts = (SEPARATOR.join(page.headings_of(span, stretch)), prefix)
-                leads += " ".join(part for part in parts if part).encode("utf-8")
+                leads += " ".join(filter(None, (SEPARATOR.join(page.headings_of(span, stretch)), prefix))).encode()
                 start.append(stretch.start)
                 end.append(stretch.end)
                 offsets.append(len(leads))
@@ -193,8 +192,7 @@ class IndexedTexts:
                 text, title = library.text(document), library.titles[document] if self._has_title else ""
             stretch = self._stretch(position)
             lead = self.surroundings.lead(position) if self.surroundings else ""
-            parts = (lead, text[stretch.start : stretch.end])
-            yield title, " ".join(part for part in parts if part)
+            yield title, " ".join(filter(None, (lead, text[stretch.start : stretch.end])))
 
     def around(self, position: int) -> tuple[str, str]:
         """The indexed text before a chunk's text, and after it."""

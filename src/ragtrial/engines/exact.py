@@ -365,9 +365,8 @@ class Quantizer:
             return vectors
         lengths = lengths_of(vectors)
         off = (np.abs(lengths - 1) > _UNIT_LENGTH) & (lengths > 0)
-        return (
-            np.asarray(vectors / np.where(off, lengths, 1)[:, np.newaxis], dtype=np.float32) if off.any() else vectors
-        )
+        divisors = np.where(off, lengths, 1)[:, np.newaxis]
+        return np.asarray(vectors / divisors, dtype=np.float32) if off.any() else vectors
 
     def codes(self, vectors: Floats) -> CodeRows:
         """The codes of rows that were ``scaled``."""

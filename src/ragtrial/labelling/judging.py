@@ -25,7 +25,7 @@ from ragtrial.components.endpoints.chat import (
     folded,
 )
 from ragtrial.errors import Fault, RunError
-from ragtrial.labelling.found_texts import texts_to_grade
+from ragtrial.labelling.pooling import texts_to_grade
 from ragtrial.labelling.worklist import TextToGrade
 from ragtrial.progress import Progress
 from ragtrial.records import DRAWN_AT_RANDOM

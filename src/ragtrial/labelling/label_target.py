@@ -113,13 +113,10 @@ def label_target(report: Report, labels: Path | None, config_file: Path | None) 
 
     ``config_file`` names the config; the default is ``own_config``.
     """
+    config: ExperimentConfig | None = None
     if config_file is None:
-        config_file = own_config(report)
-        config = (
-            None
-            if config_file is None
-            else config_below(config_file, Path.cwd(), config_file.name, with_documents=False)
-        )
+        if (config_file := own_config(report)) is not None:
+            config = config_below(config_file, Path.cwd(), config_file.name, with_documents=False)
     elif is_of_given_runs(report):
         config = load_config(config_file)
     else:

@@ -413,9 +413,8 @@ def _is_ranking(value: Any) -> bool:
     """True for documents of one query, with scores or without; not for a whole run."""
     if not isinstance(value, Mapping | list | tuple):
         return False
-    return not any(
-        isinstance(one, Mapping | list | tuple) for one in (value.values() if isinstance(value, Mapping) else value)
-    )
+    parts = value.values() if isinstance(value, Mapping) else value
+    return not any(isinstance(part, Mapping | list | tuple) for part in parts)
 
 
 def score_given(given: RunInput, protocol: Protocol) -> Scoring:

@@ -18,7 +18,7 @@ from ragtrial import load_report
 from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.judged_rankings import JudgedRankings
 from ragtrial.errors import ReportError
-from ragtrial.labelling import found_texts
+from ragtrial.labelling import pooling
 from ragtrial.labelling.pooling import Pool, PoolOptions, random_pool_of
 from ragtrial.labelling.session.session import Session
 from ragtrial.labelling.worklist import Worklist, read_worklist
@@ -98,7 +98,7 @@ def test_pairs_of_the_best_or_the_baseline_and_passages_that_meet(tmp_path: Path
         {"doc": "d", "title": "D", "start": start, "end": end, "text": text[start:end]}
         for start, end in ((50, 60), (0, 10), (5, 20), (20, 30), (7, 12))
     ]
-    joined = found_texts._joined(rows)
+    joined = pooling._joined(rows)
     assert joined == [(0, 30, text[:30]), (50, 60, text[50:60])]
     assert [PoolOptions().repeated(new) for new in (1, 4, 8, 20, 100)] == [1, 1, 2, 5, 25]
     assert [PoolOptions(repeats=share).repeated(6) for share in (0.5, 3, 0)] == [6, 3, 0]

@@ -18,9 +18,9 @@ from ragtrial.dataset.texts import normalised, short
 from ragtrial.errors import Fault, InputError, LabelsError, counted
 from ragtrial.labelling import label_files
 from ragtrial.labelling.edits import NO_TEXT, group_like, judged, regraded
-from ragtrial.labelling.found_texts import GAP
 from ragtrial.labelling.label_files import Change, Done, Grade
 from ragtrial.labelling.label_target import below, config_below
+from ragtrial.labelling.pooling import GAP
 from ragtrial.labelling.session.answers import ItemAnswer, SessionAnswers, answers_file
 from ragtrial.labelling.worklist import TextToGrade, Worklist, read_worklist, speaks_of
 from ragtrial.options import from_here
@@ -388,11 +388,8 @@ class Session:
             kept = len(self.answers.unsaved)
             if not kept:
                 raise
-            way = (
-                "save again"
-                if isinstance(error, label_files.LabelsConflictError)
-                else "mend the labels, and save again"
-            )
+            is_conflict = isinstance(error, label_files.LabelsConflictError)
+            way = "save again" if is_conflict else "mend the labels, and save again"
             message = (
                 f"{kept:,} answer{'s are' if kept > 1 else ' is'} kept here, and nothing was written; {way}, or run "
                 "the same command again."
