@@ -164,6 +164,26 @@ def test_a_hit_stands_under_the_nearest_heading_above_its_passage(look: Look, tm
     assert "Guide › Repairs" in seen.page.locator("#detail .firsts").inner_text()
 
 
+def test_questions_without_labels_are_filtered_by_their_first_hits(look: Look, tmp_path: Path) -> None:
+    queries = [
+        {"id": "rye", "text": "rye bread", "relevant_docs": []},
+        {"id": "q", "text": "basil", "relevant_docs": []},
+    ]
+    stored = {"rye": ["bread/rye.md", "soup/leek.md"], "q": ["bread/rye.md", "soup/leek.md"]}
+    run = "".join(
+        f"{query} Q0 {doc} {rank} {9 - rank} x\n" for query, docs in stored.items() for rank, doc in enumerate(docs, 1)
+    )
+    (tmp_path / "stored.trec").write_text(run)
+    retrievers = {
+        "bm25": {"kind": "bm25", "top_k": 2},
+        "stored": {"kind": "run_file", "path": str(tmp_path / "stored.trec"), "top_k": 2},
+    }
+    report = run_experiment(write_experiment(tmp_path, queries=queries, retrievers=retrievers).config())
+    seen = look(write_page(report.folder, tmp_path / "page.html", "--margin", "0.02"))
+    assert seen.page.locator("#filters button").all_inner_texts() == ["First hits differ 1", "Not scored 2"]
+    assert seen.page.locator("details.q").evaluate_all("rows => rows.map(row => row.dataset.id)") == ["q"]
+
+
 def test_bars_above_1_end_at_the_highest_value_of_any_question(look: Look, tmp_path: Path) -> None:
     table = tmp_path / "times.csv"
     table.write_text("question,system,metric,score\n" + "".join(

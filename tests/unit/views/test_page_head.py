@@ -16,7 +16,7 @@ import pytest
 from contests import report_of
 from edited_reports import edit_report
 from experiments import DOCUMENTS, QUERIES, QUOTED, write_experiment
-from ragtrial import run_experiment
+from ragtrial import load_config, run_experiment
 from ragtrial.comparison.comparing import ComparisonOptions, options_of
 from ragtrial.comparison.comparison_input import ComparisonInput, input_of
 from ragtrial.comparison.comparison_parts import VerdictLinePart
@@ -136,9 +136,10 @@ def test_an_answer_that_no_setting_found_is_quoted(tmp_path: Path) -> None:
 
 def test_a_question_whose_first_hit_answers_shows_the_answer_that_is_missed(tmp_path: Path) -> None:
     """The first hit, bread/rye.md, has the highest grade; bread/rolls.md, titled Quick rolls, is missing."""
+    short = {name: SHORT[name] for name in ("words", "dense")}
     metrics = {"order_unaware": {"metrics": ["recall"]}, "primary_metric": "recall@1"}
     report = run_experiment(
-        write_experiment(tmp_path, queries=QUERIES[:2], retrievers=SHORT, evaluators=metrics).config()
+        write_experiment(tmp_path, queries=QUERIES[:2], retrievers=short, evaluators=metrics).config()
     )
     (card,) = re.findall(r"<article>.*?</article>", page_of(report.folder), re.DOTALL)
     (should, found) = re.findall(r"<dd[^>]*><b>(.*?)</b>", card)
@@ -285,3 +286,18 @@ def test_an_axis_has_all_values_and_0_between_at_most_eight_ticks(values: list[f
 def test_the_band_of_the_margin_ends_with_the_axis() -> None:
     assert Axis(-0.1, 0.1, [-0.1, 0.0, 0.1]).band(0.02) == ("40.0%", "20.0%")
     assert Axis(-0.08, 0.0, [-0.08, 0.0]).band(0.02) == ("75.0%", "25.0%")
+
+
+def test_each_mark_of_a_plot_is_in_the_key_below_it(root: Path, tmp_path: Path) -> None:
+    report = run_experiment(load_config({
+        "experiment": "sweep", "output": {"directory": str(tmp_path)}, "store": {"kind": "exact"},
+        "dataset": {"corpus": str(root / "data" / "support"), "queries": str(root / "prompt_queries.json")},
+        "chunker": {"kind": "recursive", "size": 400, "overlap": 0, "unit": "characters"},
+        "retrievers": {"bm25": {"kind": "bm25"}}, "evaluators": {"primary_metric": "ndcg@10"},
+        "sweep": {"matrix": {"chunker.size": [400, 800], "retrievers.bm25.title_weight": [1, 2]}},
+    }))  # fmt: skip
+    text = page_of(report.folder)
+    for section in ("plot", "effects"):
+        part = text.partition(f'<section id="{section}">')[2].partition("</section>")[0]
+        drawn = set(re.findall(r'<svg class="p (\w+)" role="img"', part))
+        assert set(re.findall(r'<svg class="p (\w+)" aria-hidden="true">', part)) == drawn != set()

@@ -124,8 +124,8 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
     given = ViewInput(inputs, analysis)
     pages = {view.name: view.page(given) for view in all_views()}
     sections = {name: section for name, section in pages.items() if section is not None}
-    ranked, shown = best_first(inputs), _sample(inputs)
-    hits = FoundHits(shown)
+    is_ranked, shown = analysis.conclusion.kind != "no ranking yet", _sample(inputs)
+    ranked, hits = best_first(inputs) if is_ranked else list(inputs.names), FoundHits(shown)
     style, script = asset("assets/page.css"), "\n".join(asset(f"assets/{name}.js") for name in _SCRIPTS)
     rows = close_comparisons(analysis)
     reports = {contender.report_name: contender.report for contender in inputs.settings}
@@ -134,7 +134,8 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
     conclusion, procedure = analysis.conclusion, analysis.procedure
     axes = analysis.found.get("axes")
     effects = effects_of(axes, inputs.sign(inputs.primary), procedure.margin, procedure.confidence) if axes else None
-    plot, setting = plot_of(inputs, analysis, ranked), (conclusion.top or ranked)[0]
+    plot = plot_of(inputs, analysis, ranked)
+    setting = plot.rows[0].name if plot else ranked[0]
     means, cutoffs = means_by_metric(inputs), answers_by_cutoff(inputs, ranked)
     costs = cost_table(_named_parts(inputs))
     verdicts = [row.verdict for drawn in (plot, effects) if drawn for row in drawn.rows]

@@ -58,6 +58,7 @@ KEY = {
     "good": "CI on the better side of 0: better",
     "same": "no worse within the margin",
     "open": "CI across 0: inconclusive",
+    "none": "too few differences for an interval",
 }
 """The meaning of the marks."""
 
@@ -206,8 +207,8 @@ class Plot:
 
     @property
     def marks(self) -> list[str]:
-        """The marks that occur, in the order of the key."""
-        return [mark for mark in KEY if any(row.mark == mark for row in self.rows)]
+        """The marks that occur, in the order of the key; means have none."""
+        return [mark for mark in KEY if self.has_verdict and any(row.mark == mark for row in self.rows)]
 
     @property
     def has_scenario(self) -> bool:
@@ -232,12 +233,11 @@ def plot_of(inputs: ComparisonInput, analysis: Analysis, ranked: Sequence[str]) 
     if not conclusion.scored.scored:
         return None
     parts = {part.setting: part for part in _parts(analysis)}
-    ordered = inputs.names if conclusion.kind == "no ranking yet" else ranked
-    names = [name for name in ordered if not inputs.are_pairs_by_name or name in parts]
+    names = [name for name in ranked if not inputs.are_pairs_by_name or name in parts]
     settings = [inputs.settings[inputs.setting_index(name)] for name in names]
     options, shared = _options(settings)
     unit, costs = _context_costs(settings, metric_called(conclusion.metric).k)
-    has_cost = bool(costs) and max(costs) >= WORTH_A_COLUMN * min(costs)
+    has_cost = bool(costs) and (inputs.report.unit == "span" or max(costs) >= WORTH_A_COLUMN * min(costs))
     shown_costs = [f"{cost:,.0f}" for cost in costs] if has_cost else [""] * len(settings)
     rows = [
         replace(

@@ -61,6 +61,7 @@ async function start() {
   addEventListener("popstate", () => { readFragment(); show(); });
   const ahead = () => ["hits", "reasons", "wordings", "texts"].forEach(block);
   for (const event of ["pointerenter", "focusin"]) list.addEventListener(event, ahead, { once: true });
+  if (!isAnyScored() && summary.has_rankings) firsts = await firstKeys();
   await show();
   if (state.q != null) document.querySelector(`[data-query="${state.q}"]`)?.scrollIntoView();
   document.documentElement.dataset.ready = "yes";

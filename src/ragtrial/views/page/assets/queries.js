@@ -5,6 +5,7 @@ const STEP = 12;
 const MORE = 200;
 let visible = STEP;
 let listed = [];
+let firsts = null; // the first hits of the settings, by question, where no question is scored
 // 1 where higher values of a metric are better, -1 where lower ones are; the first metric decides.
 const way = (metric = 0) => (summary.metrics[metric].better === "lower" ? -1 : 1);
 const isWide = () => summary.order.length > MOST_COLUMNS;
@@ -32,6 +33,7 @@ function filters() {
     ["none", "Some find no answer", (query) => summary.has_rankings && isScored(query) && ranksOf(query).includes(0)],
     ["lower", `${shortened(best)} is not ${way(state.m) > 0 ? "highest" : "lowest"}`, isTopLower],
     ["all", "All", isScored],
+    ["firsts", "First hits differ", (query) => firsts != null && new Set(firsts[query]).size > 1],
     ["unanswerable", "No answer in the documents", (query) => !isScored(query) && !isAnswerable(query)],
     ["unscored", "Not scored", (query) => !isScored(query) && isAnswerable(query)],
   ];
@@ -95,6 +97,14 @@ function cells(query, most) {
     cell.style.setProperty("--v", String(Math.round(100 * Math.max(0, value ?? 0) / most)));
     return cell;
   });
+}
+async function firstKeys() {
+  const hits = await rankings();
+  const firstOf = (setting, query) => {
+    const [doc, start, end] = hits.chunks[hits.found[setting].chunks[hits.starts[setting][query]]];
+    return keyOf({ doc, start, end });
+  };
+  return summary.queries.map((_, query) => hits.found.map(({ lengths }, setting) => (lengths[query] ? firstOf(setting, query) : null)));
 }
 // The title of a hit, and the nearest heading above its first labelled passage, or above its text.
 function placeOf(hit, row, query) {
