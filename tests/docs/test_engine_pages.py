@@ -78,7 +78,8 @@ def sample(root: Path, tmp_path: Path) -> Path:
 def test_the_config_of_a_page_runs_and_names_what_indexes_lose(name: str, root: Path, sample: Path) -> None:
     page, text = PAGES[name], root / "docs" / f"stores-{name}.md"
     config = yaml.safe_load((sample / "configs" / f"{name}.yaml").read_text(encoding="utf-8"))
-    assert yaml.safe_load(fenced(text, "yaml")[0]).items() <= config.items()
+    example = next(block for block in fenced(text, "yaml") if block.startswith("store:"))
+    assert yaml.safe_load(example).items() <= config.items()
     command = fenced(text, "sh")[0].splitlines()[-1]
     with page.server() as url:
         done = run_script(command, sample, COLUMNS="120", **{page.variable or "UNUSED": url})
@@ -104,7 +105,7 @@ def test_the_config_of_a_page_runs_and_names_what_indexes_lose(name: str, root: 
 def test_the_existing_collection_of_a_page_is_filled_and_measured(name: str, root: Path, sample: Path) -> None:
     page, text = PAGES[name], root / "docs" / f"stores-{name}.md"
     config = yaml.safe_load((sample / "configs" / f"{name}.yaml").read_text(encoding="utf-8"))
-    retrievers = yaml.safe_load(fenced(text, "yaml")[1])["retrievers"]
+    retrievers = yaml.safe_load(fenced(text, "yaml")[-1])["retrievers"]
     unused = {"store", "chunker"}
     mine = {key: value for key, value in config.items() if key not in unused} | {"retrievers": retrievers}
     (sample / "configs" / "mine.yaml").write_text(yaml.safe_dump(mine), encoding="utf-8")
