@@ -36,19 +36,17 @@ from scored_runs import scored_report
 def test_people_draw_30_the_judge_has_60_and_a_perfect_judge_is_not_believed(tmp_path: Path) -> None:
     report = tagged(world(tmp_path), QUERIES[:30], DRAWN_AT_RANDOM)
     made = compare(report, judge=judged(tmp_path))
-    (part,) = made.comparisons
-    assert (part.n, made.judge and made.judge.people, made.judge and made.judge.judged) == (30, 30, 60)
+    (part,), judge = made.comparisons, present(made.judge)
+    assert (part.n, judge.people, judge.judged) == (30, 30, 60)
     alone = compare_settings(input_of([report]), ComparisonOptions())
     assert part.ci is not None
-    assert made.judge is not None
-    assert made.judge.drawn_at_random
-    assert made.judge.comparisons[0].basis == "both"
+    assert judge.drawn_at_random
+    assert judge.comparisons[0].basis == "both"
     assert alone.comparisons[0].n == 60
     assert [warning.code for warning in made.warnings] == ["not-drawn-at-random"]  # the other 30 have labels, too
-    made = compare(report, judge=judged(tmp_path, right=1.0))
-    assert made.judge is not None
-    assert made.judge.comparisons[0].basis == "too few errors"
-    assert any(line.startswith("Based on people's labels alone: all comparisons") for line in made.judge.sentences)
+    judge = present(compare(report, judge=judged(tmp_path, right=1.0)).judge)
+    assert judge.comparisons[0].basis == "too few errors"
+    assert any(line.startswith("Based on people's labels alone: all comparisons") for line in judge.sentences)
 
 
 def test_the_judges_scores_are_the_ordinary_ones_by_its_grades(tmp_path: Path) -> None:
@@ -70,9 +68,9 @@ def test_without_peoples_labels_there_is_no_verdict(tmp_path: Path) -> None:
     made = compare(bare, judge=judged(tmp_path))
     (part,) = made.comparisons
     assert (part.ci, part.p, part.difference, part.verdict) == (None, None, None, "too few differences")
-    assert made.judge is not None
-    assert made.judge.comparisons[0].judge_difference is not None
-    assert made.judge.sentences[0] == "No verdict: people judged no question. The judge, m, judged 60."
+    judge = present(made.judge)
+    assert judge.comparisons[0].judge_difference is not None
+    assert judge.sentences[0] == "No verdict: people judged no question. The judge, m, judged 60."
     assert [warning.code for warning in made.warnings] == ["judge-alone"]
 
 
@@ -155,8 +153,8 @@ def test_agreement_counts_the_texts_that_both_graded(tmp_path: Path) -> None:
     agreement = made.agreement
     assert (agreement.n, agreement.grades) == (240, [0, 1])
     assert agreement.alike == sum(row[place] for place, row in enumerate(agreement.confusion))
-    assert agreement.kappa_ci is not None
-    assert agreement.kappa_ci[0] < present(agreement.kappa) < agreement.kappa_ci[1]
+    low, high = present(agreement.kappa_ci)
+    assert low < present(agreement.kappa) < high
 
 
 PROCEDURE = Procedure(flips=100)

@@ -186,12 +186,9 @@ NONE = "my_search:search: the module my_search has no function 'search'."
     ("def serch(q, k): pass", {}, f"{NONE} Did you mean 'serch'?"),
     ("search = 3", {}, f"my_search:search cannot be a retriever: it is 3; {MEANT}"),
     ("1 / 0", {}, "the module 'my_search' cannot be imported: ZeroDivisionError: division by zero"),
-    (
-        "def search(queries, top_k): pass",
-        {"alpha": 1},
-        "my_search:search cannot be a retriever called with the options {'alpha': 1}: it is search(queries, top_k)"
-        f"; {MEANT}",
-    ),
+    ("def search(queries, top_k): pass", {"alpha": 1},
+     "my_search:search cannot be a retriever called with the options {'alpha': 1}: it is search(queries, top_k)"
+     f"; {MEANT}"),
     ("class C:\n    def retrieve(self, q): pass\nsearch = C()", {"alpha": 1},
      "my_search:search is an object and takes no `options`; name what makes it."),
 ])  # fmt: skip

@@ -1,7 +1,6 @@
 """Exact search against comparing everything in float64: many vectors, many ties, absurd lengths, tiles of any size."""
 
 import tracemalloc
-from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
@@ -136,37 +135,24 @@ def test_a_search_leaves_its_queries_and_vectors_alone() -> None:
     np.testing.assert_array_equal(queries, asked)
 
 
-@dataclass(frozen=True)
-class World:
-    vectors: Vectors
-    queries: Floats
-    space: Space
-    depth: int
-
-
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(draw: st.DrawFn) -> tuple[Vectors, Floats]:
     """Small whole numbers, scaled: duplicates, vectors of zeros, vectors of one direction, ties of every kind."""
     dimension = draw(st.integers(1, 4))
     whole = st.lists(st.integers(-3, 3), min_size=dimension, max_size=dimension)
     scale = st.sampled_from([1.0, 1.0, 0.1, 3.0, 1e-3, 1e3])
     row = st.builds(lambda numbers, factor: [number * factor for number in numbers], whole, scale)
     rows = draw(st.lists(row, min_size=1, max_size=25))
-    queries = draw(st.lists(row, min_size=1, max_size=4))
-    order = draw(st.permutations(range(len(rows))))
-    return World(
-        vectors_of(rows, order),
-        np.array(queries, dtype=np.float32),
-        draw(st.sampled_from(SPACES)),
-        draw(st.integers(0, len(rows) + 2)),
-    )
+    queries = np.array(draw(st.lists(row, min_size=1, max_size=4)), dtype=np.float32)
+    return vectors_of(rows, draw(st.permutations(range(len(rows))))), queries
 
 
-@given(worlds())
-def test_exact_search_ranks_as_comparing_everything_in_float64_does(world: World) -> None:
-    found = exactly(world.vectors, world.queries, world.depth, world.space)
-    assert found.codes.tolist() == nearest(world.vectors, world.queries, world.depth, world.space)
-    scores = all_scores(world.vectors.matrix, world.queries, world.space)
+@given(worlds(), st.sampled_from(SPACES), st.integers(0, 27))
+def test_exact_search_ranks_as_float64_does(world: tuple[Vectors, Floats], space: Space, depth: int) -> None:
+    """As comparing everything does, at depths of nothing and beyond all vectors, too."""
+    found = exactly(*world, depth, space)
+    assert found.codes.tolist() == nearest(*world, depth, space)
+    scores = all_scores(world[0].matrix, world[1], space)
     expected = np.take_along_axis(scores, found.codes.astype(np.int64), axis=1)
     np.testing.assert_allclose(found.scores, expected, rtol=1e-6, atol=1e-7)
 

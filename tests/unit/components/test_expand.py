@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 
 import endpoint_double
 from corpora import library_of
-from endpoint_double import EndpointDouble, Fault
+from endpoint_double import EndpointDouble
 from expectations import present
 from experiments import DOCUMENTS, QUERIES, Experiment, write_experiment
 from ragtrial import RetrievalEvaluator, run_experiment
@@ -36,13 +36,6 @@ RYE = Question("rye?", ("sourdough?", " rye? ", "dark bread?"), where={"lang": "
 PLAIN = Question("soup?")
 
 
-@dataclass(frozen=True)
-class Nothing:
-    """Expansion asks for no materials but the name."""
-
-    setting: str = "expanded"
-
-
 @pytest.fixture
 def units(tmp_path: Path) -> Chunks:
     library = library_of(tmp_path, {"b": "bread", "a": "apple", "c": "cherry"})
@@ -59,7 +52,8 @@ def refined(
     """What becomes of the rankings of all wordings; scores fall from 0.5 by 0.1."""
     made = from_rows(rows, [[0.5 - rank / 10 for rank in range(len(row))] for row in rows])
     part = Candidates(units, made, np.isin(np.arange(len(rows)), skipped))
-    return refiner.open(cast("RetrieverContext", Nothing())).refine(questions, [part])
+    context = cast("RetrieverContext", SimpleNamespace(setting="expanded"))  # it is asked for nothing else
+    return refiner.open(context).refine(questions, [part])
 
 
 def texts(refiner: ExpandRefiner, question: Question) -> list[str]:
@@ -157,17 +151,9 @@ REPLY = '1. "rye bread baking time"\n2) how long bake rye\n\n- oven bread minute
 ASKED = len(QUERIES)
 
 
-def saying(text: str | None) -> Fault:
-    def fault(_: Any, answer: Any) -> Any:
-        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        return {**answer, "choices": [choice]} if "choices" in answer else answer
-
-    return fault
-
-
 @pytest.fixture
 def double() -> Iterator[EndpointDouble]:
-    with EndpointDouble(default=saying(REPLY)) as made:
+    with EndpointDouble(default=endpoint_double.saying(lambda _: REPLY)) as made:
         yield made
 
 
@@ -252,7 +238,7 @@ def test_a_search_asks_the_chat_model_too_and_says_when_it_cannot(double: Endpoi
 
 
 def test_queries_for_which_nothing_was_written_are_counted(double: EndpointDouble, tmp_path: Path) -> None:
-    double.default = saying(None)
+    double.default = endpoint_double.saying(lambda _: "")
     report = run_experiment(experiment_of(tmp_path, double).config())
     codes = {warning.code: warning.message for warning in report.warnings}
     assert f"for {ASKED} of {ASKED} queries the chat model wrote nothing" in codes["no-reply"]
@@ -280,10 +266,7 @@ def test_the_whole_chain_is_asked_once_and_its_costs_add_up(tmp_path: Path) -> N
         run_experiment(experiment.config())
         assert len(double.asked) == count
         assert Run.of(experiment.config()).dry_run().cost is None
-    dense, wide, best = (report.setting(name).costs for name in ("dense", "wide", "best"))
-    assert dense is not None
-    assert wide is not None
-    assert best is not None
+    dense, wide, best = (present(report.setting(name).costs) for name in ("dense", "wide", "best"))
     texts = {text for asked in double.asked if asked.path == "/v1/embeddings" for text in asked.texts}
     wordings = {text for text in texts if text.startswith(("about ", "Query: "))}
     chunks = texts - wordings - {query["text"] for query in QUERIES}

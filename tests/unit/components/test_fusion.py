@@ -1,8 +1,8 @@
 """The refiner that fuses the rankings of several retrievers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -25,14 +25,6 @@ from report_hits import hits_of
 TEXTS = {"z": "zinc and zeal and zest", "a": "an apple and an axe", "m": "more mice"}
 Z, A, M = range(3)
 """Documents by position; by id their order is a, m, z."""
-
-
-@dataclass(frozen=True)
-class Shelf:
-    """All that fusion asks for."""
-
-    library: Library
-    setting: str = "hybrid"
 
 
 @pytest.fixture
@@ -59,8 +51,8 @@ def candidates(units: Chunks, *rows: Sequence[tuple[int, float]], skipped: Seque
 
 def fused(library: Library, parts: Sequence[Candidates], **options: Any) -> Candidates:
     names = ["dense", "bm25", "third"][: len(parts)]
-    refiner = FusionRefiner(inputs=names, **options).open(cast("RetrieverContext", Shelf(library)))
-    return refiner.refine([Question("?")] * len(parts[0].rankings), parts)
+    context = cast("RetrieverContext", SimpleNamespace(library=library, setting="hybrid"))  # all that it asks for
+    return FusionRefiner(inputs=names, **options).open(context).refine([Question("?")] * len(parts[0].rankings), parts)
 
 
 def test_parts_are_fused_chunk_by_chunk_or_by_documents(library: Library, halves: Chunks, wholes: Chunks) -> None:
@@ -125,15 +117,10 @@ def test_parts_without_scores_or_beyond_float32_are_refused(library: Library, ha
 
 @pytest.mark.parametrize(("unit", "chunker"), [("span", "document"), ("document", "document"), ("span", "recursive")])
 def test_that_one_hit_of_a_document_is_left_is_told_of_passages(tmp_path: Path, unit: str, chunker: str) -> None:
-    whole = {
-        "chunker": {
-            "kind": chunker,
-            **({"size": 90, "overlap": 0, "unit": "characters"} if chunker == "recursive" else {}),
-        }
-    }
+    sizes = {"size": 90, "overlap": 0, "unit": "characters"} if chunker == "recursive" else {}
     retrievers: Mapping[str, object] = {
         "dense": {"kind": "dense", "score": False},
-        "whole": {"kind": "dense", "score": False, **whole},
+        "whole": {"kind": "dense", "score": False, "chunker": {"kind": chunker, **sizes}},
         "hybrid": {"kind": "fusion", "inputs": ["dense", "whole"], "score": False},
         "wide": {"kind": "parent", "inputs": "hybrid", "top_k": 3},
     }

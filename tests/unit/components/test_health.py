@@ -1,7 +1,6 @@
 """What is unhealthy about vectors is counted, and said in words that tell what to do; healthy ones get no remark."""
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,12 +117,7 @@ def test_a_space_that_the_model_was_not_trained_for_is_remarked_on_with_the_righ
 VECTORS = (
     "def embed(texts):\n    return [[0.0, 0.0] if 'nothing' in text else [float(len(text)), 1.0] for text in texts]\n"
 )
-DOCUMENTS: Mapping[str, str] = {
-    "a.txt": "the same",
-    "b.txt": "the same",
-    "c.txt": "nothing",
-    "d.txt": "something longer",
-}
+DOCUMENTS = {"a.txt": "the same", "b.txt": "the same", "c.txt": "nothing", "d.txt": "something longer"}
 LABELS = [{"id": "q", "text": "the same", "relevant_docs": [{"doc": "a.txt"}]}]
 
 

@@ -244,18 +244,12 @@ def test_parts_of_haystack_are_asked_for_top_k_or_a_text(place: Workplace) -> No
 @pytest.mark.parametrize(("name", "options", "fault"), [
     ("hay:pipeline", {"wanted": False},
      "hay:pipeline: nearest needs 'query_embedding', and only `query` or `text` can be given."),
-    (
-        "hay:dense",
-        {},
-        "hay:dense: its run() takes query_embedding, filters, top_k, scale_score, return_embedding, not `query`; "
-        "put it into a Pipeline that is asked a text.",
-    ),
-    (
-        "hay:two",
-        {},
-        "hay:two returned {'one': {'documents': []}, 'other': {'documents': []}} for query 'x'; it must return a "
-        "list of documents.",
-    ),
+    ("hay:dense", {},
+     "hay:dense: its run() takes query_embedding, filters, top_k, scale_score, return_embedding, not `query`; "
+     "put it into a Pipeline that is asked a text."),
+    ("hay:two", {},
+     "hay:two returned {'one': {'documents': []}, 'other': {'documents': []}} for query 'x'; it must return a "
+     "list of documents."),
 ])  # fmt: skip
 def test_what_takes_no_text_says_so(place: Workplace, name: str, options: dict[str, bool], fault: str) -> None:
     assert message_of(RunError, place.search, "x", name=name, options=options) == fault

@@ -93,11 +93,9 @@ CHUNK = (
 
 
 def test_hits_in_text_that_the_chunker_leaves_out_are_dropped_and_that_is_told(tmp_path: Path) -> None:
-    folder = tmp_path / "functions"
-    folder.mkdir()
-    (folder / "cuts.py").write_text("def cut(text):\n    return [(0, 10)] if text.startswith('one') else []\n")
     bench = bench_of(tmp_path / "bench", returns="chunk", chunker={"kind": "custom", "function": "cuts:cut"})
-    (bench.experiment.folder / "cuts.py").write_text((folder / "cuts.py").read_text())
+    cuts = "def cut(text):\n    return [(0, 10)] if text.startswith('one') else []\n"
+    (bench.experiment.folder / "cuts.py").write_text(cuts)
     found = bench.refined(["?"] * 2, candidates(words(bench), [[6, 1, 8, 0], [9]]))
     assert places_of(found) == [[("a.txt", 0, 10)], []]
     assert scores_of(found) == [[0.99], []]

@@ -64,19 +64,15 @@ WRONG: dict[str, list[tuple[dict[str, object], str]]] = {
         ({"prompt": "answer"}, "has prompt, but no endpoint to use it; add one: `endpoint: {model: ...}`."),
     ],
     "parent": [
-        (
-            {"returns": "chunk"},
-            "returns: chunk needs the chunker of the larger chunks; add one, such as chunker: {kind: recursive, size: "
-            "800, overlap: 0}.",
-        ),
+        ({"returns": "chunk"},
+         "returns: chunk needs the chunker of the larger chunks; add one, such as chunker: {kind: recursive, size: "
+         "800, overlap: 0}."),
         ({"chunker": {"kind": "document"}}, NOT_USED.format("chunker", "chunk")),
         ({"neighbours": 2}, NOT_USED.format("neighbours", "neighbours")),
     ],
     "rerank": [
-        (
-            {"endpoint": {"model": "m", "base_url": "http://127.0.0.1:9"}, name: value},
-            f"has an endpoint, and {name}, which is for a local model; remove one of the two.",
-        )
+        ({"endpoint": {"model": "m", "base_url": "http://127.0.0.1:9"}, name: value},
+         f"has an endpoint, and {name}, which is for a local model; remove one of the two.")
         for name, value in (("model", "a/b"), ("device", "cpu"), ("precision", "bfloat16"), ("max_length", 9))
     ],
 }  # fmt: skip

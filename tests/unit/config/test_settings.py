@@ -131,12 +131,9 @@ def test_functions_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
     [
         ({"matrix": MATRIX, "max_settings": 4}, '"sweep"',
          "the sweep comes to 5 settings; max_settings is 4. Take values out, or raise max_settings."),
-        (
-            {"matrix": {"retrievers.words.top_k": [3, 4], "chunker.size": [60]}},
-            '"retrievers.words.top_k"',
-            "sweep.matrix.retrievers.words.top_k: retrievers.words.top_k reaches no setting: none is changed by it, "
-            "or each has its own.",
-        ),
+        ({"matrix": {"retrievers.words.top_k": [3, 4], "chunker.size": [60]}}, '"retrievers.words.top_k"',
+         "sweep.matrix.retrievers.words.top_k: retrievers.words.top_k reaches no setting: none is changed by it, "
+         "or each has its own."),
         ({"matrix": {"chunker.kind": ["recursive", "sentence"], "chunker.unit": ["tokens"]}}, '"tokens"',
          "chunker.unit is tokens, but the custom embedder has no tokenizer to count them;"),
     ],
@@ -193,20 +190,14 @@ def test_an_override_gives_an_axis_other_values_but_no_value_that_it_sets(tmp_pa
 @pytest.mark.parametrize(
     ("entries", "at", "message"),
     [
-        (
-            {**ENTRIES, "hybrid": {"kind": "fusion", "inputs": ["dense", "wordz"]}, "words": {"kind": "bm25"}},
-            '"inputs"',
-            "retrievers.hybrid.inputs names 'wordz', which is not a retriever. Did you mean 'words'? Known: dense, "
-            "words, own.",
-        ),
+        ({**ENTRIES, "hybrid": {"kind": "fusion", "inputs": ["dense", "wordz"]}, "words": {"kind": "bm25"}}, '"inputs"',
+         "retrievers.hybrid.inputs names 'wordz', which is not a retriever. Did you mean 'words'? Known: dense, "
+         "words, own."),
         ({"far": {"kind": "parent", "inputs": "near"}, "near": {"kind": "mmr", "inputs": "far"}}, '"inputs"',
          "retrievers.far.inputs leads back to itself: far -> near -> far; a refiner cannot refine itself."),
-        (
-            {"dense": DENSE, "Dense": {"kind": "bm25", "top_k": 3}},
-            '"Dense"',
-            "settings of 'dense' and 'Dense' would be named 'Dense', and names must differ in more than case, as file "
-            "names must; rename one.",
-        ),
+        ({"dense": DENSE, "Dense": {"kind": "bm25", "top_k": 3}}, '"Dense"',
+         "settings of 'dense' and 'Dense' would be named 'Dense', and names must differ in more than case, as file "
+         "names must; rename one."),
         ({"me": {"kind": "mmr", "inputs": "me"}}, '"inputs"', "retrievers.me.inputs leads back to itself: me -> me; "),
         ({"dense": {**DENSE, "score": False}, "far": {"kind": "mmr", "inputs": "dense", "score": False}},
          '"retrievers"', "every retriever has `score: false`; at least one must be a setting of its own."),

@@ -208,10 +208,8 @@ BOMBS: Mapping[str, tuple[str, str]] = {
     "a variable in the default of another": ("experiment: ${A:-${B:-x}}\n", "a variable in the default of another"),
     "defaults that do not end": (f"experiment: '{'${A:-b' * 20_000}x{'}' * 20_000}'\n", "a variable in the default"),
     "merges of merges": (f"m0: &m0 {{a: 1, b: 2}}\n{MERGES}", "aliases expand to more than"),
-    "merges of a large mapping": (
-        f"m0: &m0 {{{', '.join(f'k{number}: 1' for number in range(5_000))}}}\n"
-        f"m1:\n  <<: [{', '.join(['*m0'] * 5_000)}]\n", "aliases expand to more than",
-    ),
+    "merges of a large mapping": (f"m0: &m0 {{{', '.join(f'k{number}: 1' for number in range(5_000))}}}\n"
+                                  f"m1:\n  <<: [{', '.join(['*m0'] * 5_000)}]\n", "aliases expand to more than"),
     "aliases of aliases": ("".join(
         f"m{number}: &m{number} [{', '.join([f'*m{number - 1}'] * 9) if number else 1}]\n" for number in range(9)
     ), "aliases expand to more than"),

@@ -92,12 +92,10 @@ REFUSED: dict[str, tuple[list[Judgment], list[str]]] = {
         ],
     ),
     "two grades of a document": ([Judgment(FAQ, 1), Judgment(FAQ, 3), Judgment(RESET, 0)], [grades(1, 3)]),
-    "a grade of a document and one of its passage": (
-        [Judgment(FAQ, 3, "Returns take five days."), Judgment(FAQ, 0)], [grades(0, 3)],
-    ),
-    "a grade of a quote and one of its span": (
-        [Judgment(FAQ, 1, "five days"), Judgment(FAQ, 2, None, (Span(13, 22),))], [grades(1, 2)],
-    ),
+    "a grade of a document and one of its passage": ([Judgment(FAQ, 3, "Returns take five days."), Judgment(FAQ, 0)],
+                                                     [grades(0, 3)]),
+    "a grade of a quote and one of its span": ([Judgment(FAQ, 1, "five days"), Judgment(FAQ, 2, None, (Span(13, 22),))],
+                                               [grades(1, 2)]),
     "offsets outside the document": (
         [Judgment(FAQ, 1, None, (Span(20, 24),)), Judgment(FAQ, 1, None, (Span(3000, 4000),))],
         [f"query 'q1' judges characters 20 to 24 {CHARACTERS}",
@@ -135,9 +133,8 @@ REFUSED_BY_CONTENT: dict[str, tuple[list[Judgment], list[str]]] = {
     ),
     "a long passage": ([Judgment(LONG)],
                        [f"the passage {LONG[:157] + '...'!r} of query 'q1' is in no document (3 documents)."]),
-    "two grades of a passage, however it is spaced": (
-        [Judgment("Returns take", 1), Judgment("Returns  take", 2)], [grades(1, 2)],
-    ),
+    "two grades of a passage, however it is spaced": ([Judgment("Returns take", 1), Judgment("Returns  take", 2)],
+                                                      [grades(1, 2)]),
     "offsets": (
         [Judgment("Returns take", 1, None, (Span(0, 12),))],
         [

@@ -80,13 +80,11 @@ READ: dict[str, tuple[Any, str, list[dict[str, Any]], list[str]]] = {
               {"id": "s2", "plausible_answers": [{"text": "ring", "answer_start": SECOND}], **IMPOSSIBLE}), "squad",
         [*only("s1", "?", tags=["unanswerable"]), *only("s2", "?", tags=["unanswerable"])], [],
     ),
-    "a paragraph whose white space was lost": (
-        squad(answered("ring", FLAT.index("ring means an")), context=FLAT), "squad",
-        only("s", "?", label("hub/lights.md", "ring", after=SECOND)), ["spacing"],
-    ),
-    "an answer before its paragraph": (
-        squad(answered("ring", -1)), "squad", only("s", "?", label("hub/lights.md", "ring")), ["moved"],
-    ),
+    "a paragraph whose white space was lost": (squad(answered("ring", FLAT.index("ring means an")), context=FLAT),
+                                               "squad", only("s", "?", label("hub/lights.md", "ring", after=SECOND)),
+                                               ["spacing"]),
+    "an answer before its paragraph": (squad(answered("ring", -1)), "squad",
+                                       only("s", "?", label("hub/lights.md", "ring")), ["moved"]),
     "the hub's copy of SQuAD": (
         lines([
             {"id": "s", **HUB, "answers": {"text": ["red", "error", "red"],
@@ -362,11 +360,9 @@ SHEETS: dict[str, tuple[bytes, list[tuple[str, list[str]]]]] = {
     "answers between bars": (b"Query;Expected answer\nred?;%b | %c\n", [("red?", [RED, SIX])]),
     "answers in a list": (b'{"question": "red?", "answers": ["%b", "%c"]}\n', [("red?", [RED, SIX])]),
     "rows under a key": (b'{"version": 1, "items": [{"question": "red?", "answer": "%b"}]}', [("red?", [RED])]),
-    "LangSmith": (
-        b'{"inputs": {"question": "red?"}, "outputs": {"context": "%b"}, "metadata": {}}\n'
-        b'{"inputs": {"question": "white?"}, "outputs": {"answer": "yes"}}\n',
-        [("red?", [RED]), ("white?", [])],
-    ),
+    "LangSmith": (b'{"inputs": {"question": "red?"}, "outputs": {"context": "%b"}, "metadata": {}}\n'
+                  b'{"inputs": {"question": "white?"}, "outputs": {"answer": "yes"}}\n',
+                  [("red?", [RED]), ("white?", [])]),
     "a question in two rows": (b"question,answer\nred?,%b\nred?,%c\n", [("red?", [RED, SIX])]),
 }  # fmt: skip
 

@@ -54,22 +54,17 @@ WEIGHED: dict[str, tuple[str, Runs, dict[str, dict[str, int]], list[tuple[str, s
         "precision@2", {"a": {"q1": "x y", "q2": "r x"}, "b": {"q1": "x z", "q2": "r y"}}, {},
         [("q1", "y", 0.5), ("q1", "z", 0.5), ("q2", "x", 0.5), ("q2", "y", 0.5)], 5,
     ),
-    "the discount at its rank": (
-        "rbp(p=0.5)@3", {"a": {"q1": "x r y", "q2": "r n v"}, "b": {"q1": "r", "q2": "r n"}},
-        {"q1": {"r": 1}, "q2": {"r": 1, "n": 0}}, [("q1", "x", 1 / 2), ("q1", "y", 1 / 8), ("q2", "v", 1 / 8)], 3,
-    ),
+    "the discount at its rank": ("rbp(p=0.5)@3", {"a": {"q1": "x r y", "q2": "r n v"}, "b": {"q1": "r", "q2": "r n"}},
+                                 {"q1": {"r": 1}, "q2": {"r": 1, "n": 0}},
+                                 [("q1", "x", 1 / 2), ("q1", "y", 1 / 8), ("q2", "v", 1 / 8)], 3),
     "the difference of the discounts at two ranks": (
         "dcg@3", {"a": {"q1": "x r y", "q2": "r"}, "b": {"q1": "r x y", "q2": "r"}}, {"q1": {"r": 2}, "q2": {"r": 1}},
         [("q1", "x", 2 - 2 / np.log2(3))], 2,
     ),
-    "one setting, for its score": (
-        "precision@2", {"a": {"q1": "x y", "q2": "r y"}}, {},
-        [("q1", "x", 0.5), ("q1", "y", 0.5), ("q2", "y", 0.5)], 3,
-    ),
-    "a query outside the mean": (
-        "precision@1", {"a": {"q1": "x", "q2": "y"}, "b": {"q1": "y", "q2": "z"}}, {"q1": {"r": 1}, "q2": {"n": 0}},
-        [("q1", "x", 1.0), ("q1", "y", 1.0)], 2,
-    ),
+    "one setting, for its score": ("precision@2", {"a": {"q1": "x y", "q2": "r y"}}, {},
+                                   [("q1", "x", 0.5), ("q1", "y", 0.5), ("q2", "y", 0.5)], 3),
+    "a query outside the mean": ("precision@1", {"a": {"q1": "x", "q2": "y"}, "b": {"q1": "y", "q2": "z"}},
+                                 {"q1": {"r": 1}, "q2": {"n": 0}}, [("q1", "x", 1.0), ("q1", "y", 1.0)], 2),
 }  # fmt: skip
 """The metric, runs and labels; the hits that a label of could move a difference, with their weights; all unjudged."""
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from corpora import write_files
+from expectations import present
 from experiments import Experiment, write_experiment
 from ragtrial.engines.chroma import ChromaStore
 from ragtrial.evaluation.evaluators import Evaluation
@@ -17,25 +18,8 @@ from ragtrial.report.schema import AuditPart
 pytestmark = pytest.mark.slow
 
 
-def part(lost: float | None) -> AuditPart:
-    return AuditPart(overlap=1.0, lowest_overlap=1.0, queries=4, queries_that_differ=0, lost={"ndcg@10": lost})
-
-
-def evaluation(values: list[float], counted: list[bool] | None = None) -> Evaluation:
-    mask = np.array(counted if counted is not None else [True] * len(values), dtype=np.bool_)
-    return Evaluation(parse_metric("ndcg@10"), np.array(values), mask)
-
-
 WIDE = [0.0, 1.0, 0.0, 1.0]
 NARROW = [0.500, 0.502, 0.498, 0.500]  # their standard error is 0.0008165
-
-
-def said(audit: AuditPart, values: list[float]) -> dict[str, str]:
-    return {
-        one.code: one.message for one in audit_warnings("dense", ChromaStore(), audit, "ndcg@10", evaluation(values))
-    }
-
-
 ADVICE = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact."
 
 
@@ -43,12 +27,8 @@ ADVICE = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact.
     (0.006, WIDE, f"-0.0060 against exact search over the same vectors, which is more than 0.005. {ADVICE}"),
     (-0.006, WIDE, f"+0.0060 against exact search over the same vectors, which is more than 0.005. {ADVICE}"),
     (0.005, WIDE, None),
-    (
-        0.0009,
-        NARROW,
-        "-0.0009 against exact search over the same vectors, which is more than its standard error, 0.0008. "
-        + ADVICE,
-    ),
+    (0.0009, NARROW, "-0.0009 against exact search over the same vectors, which is more than its standard error, "
+     f"0.0008. {ADVICE}"),
     (0.0008, NARROW, None),
     (0.0, [0.5, 0.5], None),
     (None, WIDE, None),
@@ -57,7 +37,10 @@ ADVICE = "Raise store.hnsw.ef_search or max_neighbors, or set store.kind: exact.
 ])  # fmt: skip
 def test_a_loss_above_its_error_or_limit_is_told(lost: float | None, values: list[float], told: str | None) -> None:
     expected = {} if told is None else {"index-loss": f"dense: the index moves ndcg@10 by {told}"}
-    assert said(part(lost), values) == expected
+    audit = AuditPart(overlap=1.0, lowest_overlap=1.0, queries=4, queries_that_differ=0, lost={"ndcg@10": lost})
+    evaluation = Evaluation(parse_metric("ndcg@10"), np.array(values), np.ones(len(values), dtype=np.bool_))
+    warnings = audit_warnings("dense", ChromaStore(), audit, "ndcg@10", evaluation)
+    assert {one.code: one.message for one in warnings} == expected
 
 
 EMBEDDING = """\
@@ -113,17 +96,15 @@ def report(clustered: Experiment) -> Report:
 
 
 def test_a_poor_index_is_warned_of_and_its_losses_are_counted(report: Report) -> None:
-    poor, good = report.setting("poor").audit, report.setting("good").audit
-    assert poor is not None
-    assert good is not None
-    assert (poor.queries, poor.repeats) == (40, False)
+    poor, good = (present(report.setting(name).audit) for name in ("poor", "good"))
+    assert (poor.queries, poor.repeats, good.overlap) == (40, False, 1.0)
     assert poor.queries_that_differ > good.queries_that_differ == 0
     exact = report.setting("exact").scores
     for name in ("poor", "good"):
         setting = report.setting(name)
-        assert setting.audit is not None
-        assert list(setting.audit.lost) == list(setting.scores)
-        for metric, lost in setting.audit.lost.items():
+        lost_of = present(setting.audit).lost
+        assert list(lost_of) == list(setting.scores)
+        for metric, lost in lost_of.items():
             mean, of_exact = setting.scores[metric].mean, exact[metric].mean
             assert (lost is None) == (mean is None)
             if lost is not None and mean is not None and of_exact is not None:
@@ -132,9 +113,6 @@ def test_a_poor_index_is_warned_of_and_its_losses_are_counted(report: Report) ->
     losses = [warning.message for warning in report.warnings if warning.code == "index-loss"]
     assert len(losses) == 1
     assert losses[0].startswith("poor: the index moves ndcg@10 by -0.")
-    good = report.setting("good").audit
-    assert good is not None
-    assert good.overlap == 1.0
 
 
 def test_a_large_index_is_compared_only_when_it_is_asked_for(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from expectations import present
 from experiments import Experiment, write_experiment
 from filled_collections import Stored, faiss
 from ragtrial import run_experiment
@@ -98,30 +99,26 @@ def hit_rates(rows: Sequence[Sequence[str]]) -> float:
 
 
 def test_a_starved_graph_is_named_with_what_it_costs(tmp_path: Path) -> None:
-    made = experiment(tmp_path, hnsw(tmp_path / "index", VECTORS, links=2, ef=TOP_K))
-    report = run_experiment(made.config())
-    (setting,) = report.settings
-    assert setting.audit is not None
+    report = run_experiment(experiment(tmp_path, hnsw(tmp_path / "index", VECTORS, links=2, ef=TOP_K)).config())
+    audit = present(report.settings[0].audit)
     found, wanted = found_by(report), nearest(range(ITEMS))
     expected = shares(found, wanted)
     assert 0 < np.mean(expected) < 0.9, "the graph is to be starved, or nothing is shown"
-    assert setting.audit.overlap == pytest.approx(np.mean(expected))
-    assert setting.audit.lowest_overlap == pytest.approx(min(expected))
-    assert setting.audit.queries_that_differ == sum(share < 1 for share in expected)
-    lost = setting.audit.lost["hit_rate@10"]
-    assert lost == pytest.approx(hit_rates(wanted) - hit_rates(found))
+    assert audit.overlap == pytest.approx(np.mean(expected))
+    assert audit.lowest_overlap == pytest.approx(min(expected))
+    assert audit.queries_that_differ == sum(share < 1 for share in expected)
+    assert audit.lost["hit_rate@10"] == pytest.approx(hit_rates(wanted) - hit_rates(found))
 
 
 def test_a_filter_that_starves_the_graph_is_named(tmp_path: Path) -> None:
     made = experiment(tmp_path, hnsw(tmp_path / "index", VECTORS, links=2, ef=TOP_K), where={"rare": True})
     report = run_experiment(made.config())
-    (setting,) = report.settings
-    assert setting.audit is not None
+    audit = present(report.settings[0].audit)
     found, wanted = found_by(report), nearest(range(0, ITEMS, 50))
     short = sum(len(one) < len(other) for one, other in zip(found, wanted, strict=True))
     assert short > 0, "the filter is to starve the graph, or nothing is shown"
-    assert setting.audit.short_queries == short
-    assert setting.audit.overlap == pytest.approx(np.mean(shares(found, wanted)))
+    assert audit.short_queries == short
+    assert audit.overlap == pytest.approx(np.mean(shares(found, wanted)))
     (told,) = [one.message for one in report.warnings if one.code == "fewer-hits"]
     assert told == (
         f"prod: queries with fewer hits than were asked for, although exact search finds more: {short}. Raise ef "
@@ -136,10 +133,9 @@ def test_exact_search_of_a_query_is_over_what_passes_its_own_conditions(tmp_path
     with faiss(tmp_path / "index", items, "l2") as filled:
         collection = filled.options.model_dump(mode="json")
         report = run_experiment(experiment(tmp_path, collection, queries).config())
-    (setting,) = report.settings
-    assert setting.audit is not None
-    assert (setting.audit.overlap, setting.audit.short_queries) == (1.0, 0)
-    assert set(setting.audit.lost.values()) == {0.0}
+    audit = present(report.settings[0].audit)
+    assert (audit.overlap, audit.short_queries) == (1.0, 0)
+    assert set(audit.lost.values()) == {0.0}
     even, odd = nearest(range(0, ITEMS, 2)), nearest(range(1, ITEMS, 2))
     assert found_by(report) == [(odd if number % 2 else even)[number] for number in range(len(QUERIES))]
 
@@ -148,8 +144,7 @@ def test_of_items_that_are_equally_near_any_counts(tmp_path: Path) -> None:
     equal = np.repeat(VECTORS[:1], ITEMS, axis=0)  # the engine and exact search have orders of their own
     collection = {**hnsw(tmp_path / "index", equal, links=16, ef=50), "check": False}
     report = run_experiment(experiment(tmp_path, collection).config())
-    assert report.settings[0].audit is not None
-    assert report.settings[0].audit.overlap == 1.0
+    assert present(report.settings[0].audit).overlap == 1.0
     assert found_by(report) != nearest(range(ITEMS), equal)
 
 
@@ -160,8 +155,7 @@ def test_the_vectors_are_read_once_and_the_audit_is_kept(tmp_path: Path) -> None
     assert len(kept) == 2
     again = run_experiment(made.config())
     assert again.settings[0].audit == first.settings[0].audit
-    wider = {**hnsw(tmp_path / "index", VECTORS, links=2, ef=400)}
-    other = experiment(tmp_path, wider)
+    other = experiment(tmp_path, hnsw(tmp_path / "index", VECTORS, links=2, ef=400))
     assert run_experiment(other.config()).settings[0].audit != first.settings[0].audit
     assert len(list((made.workspace / "collections").glob("[!.]*"))) == 1
     # Exact search does not depend on how widely the engine searches.

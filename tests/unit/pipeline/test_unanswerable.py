@@ -69,14 +69,12 @@ def test_differences_are_from_the_best_and_the_same_scored_again(report: Report)
             assert (part.against, part.difference, part.ci) == (None, None, None)
         else:
             assert part.difference == pytest.approx(part.area - parts[top].area)
-            assert part.ci is not None
-            assert part.ci[0] <= part.area - parts[top].area <= part.ci[1]
+            low, high = present(part.ci)
+            assert low <= part.area - parts[top].area <= high
     again = rescore(report, metrics="precision@2")
     assert [setting.separation for setting in again.settings] == [setting.separation for setting in report.settings]
     again = rescore(report, overrides=["evaluators.unanswerable_share=0.02"])
-    rare, usual = again.setting("words").separation, report.setting("words").separation
-    assert rare is not None
-    assert usual is not None
+    rare, usual = (present(each.setting("words").separation) for each in (again, report))
     assert rare.share == 0.02
     assert rare.threshold <= usual.threshold
     assert rare.false_refusals < usual.false_refusals

@@ -35,21 +35,17 @@ def test_a_winner_is_judged_by_held_out_queries_or_a_corrected_verdict() -> None
     """It is far better on those that chose it, and equal but for noise on the others."""
     lead = np.where(np.arange(40) < 20, 0.3, 0.0)
     found = decide(choice_of({"base": BASE, "lucky": BASE + lead + NOISE[0]}, HELD_OUT), AIM)
-    assert found.winner is not None
-    assert found.verdict is not None
-    assert found.winner.setting == "lucky"
-    assert found.verdict.n == 20
-    assert found.verdict.verdict not in ("better", "worse")
-    assert found.winner.expected is not None
-    assert found.winner.expected.mean == pytest.approx((BASE + NOISE[0])[20:].mean())
-    assert found.winner.optimism == pytest.approx(found.winner.searched - found.winner.expected.mean)
+    winner, verdict = present(found.winner), present(found.verdict)
+    assert (winner.setting, verdict.n) == ("lucky", 20)
+    assert verdict.verdict not in ("better", "worse")
+    assert present(winner.expected).mean == pytest.approx((BASE + NOISE[0])[20:].mean())
+    assert winner.optimism == pytest.approx(winner.searched - present(winner.expected).mean)
     values = {"base": BASE, "one": BASE + 0.02 + NOISE[0], "two": BASE + NOISE[1], "three": BASE + NOISE[2]}
     many, few = (decide(choice_of(one), AIM) for one in (values, {name: values[name] for name in ("base", "one")}))
     assert (many.compared_with, few.compared_with) == (3, 1)
-    assert many.verdict is not None
-    assert few.verdict is not None
-    assert many.verdict.setting == few.verdict.setting == "one"
-    assert present(many.verdict.p_corrected) > present(few.verdict.p_corrected)
+    of_many, of_few = present(many.verdict), present(few.verdict)
+    assert of_many.setting == of_few.setting == "one"
+    assert present(of_many.p_corrected) > present(of_few.p_corrected)
 
 
 @pytest.mark.parametrize("share", [0, 20])
@@ -62,8 +58,7 @@ def test_a_question_asked_several_times_in_a_cluster_counts_once(share: int) -> 
         inputs = contest_over(report_of([setting_of(name, row) for name, row in values.items()], queries))
         held_out = [f"q{place}" for place in range(share * times)]
         found = decide(Choice(inputs, np.array([0.4, 0.5]), held_out, "base"), AIM)
-        assert found.winner is not None
-        findings.append((present(found.verdict).ci, present(found.winner.expected).ci))
+        findings.append((present(found.verdict).ci, present(present(found.winner).expected).ci))
     assert [ends == pytest.approx(once) for ends, once in zip(findings[1], findings[0], strict=True)] == [True, True]
 
 
