@@ -342,7 +342,7 @@ def one_round(folder: Path, profiler: cProfile.Profile | None = None) -> Round:
     Clock.profiler = profiler
     with profiler or nullcontext():
         start = Seconds.now()
-        ranked = run.results.of(setting)
+        ranked = run.graph.result(setting)
         whole = Seconds.now() - start
         run.scorer.score(ranked)
         scoring = Seconds.now() - start - whole

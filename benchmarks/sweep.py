@@ -149,7 +149,7 @@ def each_stage(beir: Path, folder: Path) -> dict[str, float]:
 
 def stages_of(evaluator: Run, setting: Setting) -> list[Stage[Any]]:
     """The stages up to the rankings of a setting, each behind what it needs."""
-    return all_needs(evaluator.results.graph.ranking_stage(setting))
+    return all_needs(evaluator.graph.ranking_stage(setting))
 
 
 def name_of(stage: Stage[Any]) -> str:
@@ -159,7 +159,7 @@ def name_of(stage: Stage[Any]) -> str:
 
 
 def audited(evaluator: Run, setting: Setting) -> float:
-    return evaluator.results.of(setting).timings.get("audit", 0.0)
+    return evaluator.graph.result(setting).timings.get("audit", 0.0)
 
 
 def work(beir: Path, folder: Path) -> None:

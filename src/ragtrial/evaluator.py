@@ -72,7 +72,7 @@ class RetrievalEvaluator:
         write_text(Path(path), text + "\n")
 
     def _unevaluated(self, setting: Setting, queries: Sequence[Query]) -> ExperimentResults:
-        ranked, results = self._run.results.ranked(setting), []
+        ranked, results = self._run.graph.ranked(setting), []
         chunks = ranked.candidates.units
         rows = zip(ranked.units.tolist(), ranked.rankings.scores.tolist(), strict=True)
         for query, (units, scores) in zip(queries, rows, strict=True):

@@ -20,7 +20,7 @@ from ragtrial.cache.workspace import Workspace
 from ragtrial.config.settings import settings_of
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.corpus import Corpus, Graph
-from ragtrial.pipeline.results import Results, SettingResult
+from ragtrial.pipeline.results import SettingResult
 from ragtrial.progress import Silent
 from ragtrial.records import Question
 from ragtrial.report.model import Report
@@ -37,7 +37,7 @@ def rankings(experiment: Experiment, queries: Sequence[str]) -> tuple[SettingRes
     config = experiment.config()
     corpus, settings = Corpus(config, Silent()), settings_of(config)[0]
     graph = Graph(corpus, settings, list(map(Question, queries)))
-    result = Results(graph).of(settings[0])
+    result = graph.result(settings[0])
     return result, corpus.resources.workspace.repaired
 
 

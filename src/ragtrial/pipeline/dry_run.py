@@ -75,41 +75,32 @@ class DryRun:
         return sum(stage.amount.seconds is None for stage in self.stages)
 
 
-def dry_run(graph: Graph, before: Sequence[PlannedStage] = (), *, audit: bool = False) -> DryRun:
-    """The work of a run of ``graph``, and ``before`` it. ``audit`` compares all indexes with exact search.
-
-    Without ``audit``, only indexes of fewer than 100,000 vectors are compared.
-    """
-    settings = tuple(setting.name for setting in graph.settings)
-    walk = _Walk(graph, audit=audit)
-    planned = [*walk.stages(), *before]
+def dry_run(graph: Graph, before: Sequence[PlannedStage] = ()) -> DryRun:
+    """The work of a run of ``graph``, and ``before`` it."""
+    corpus, settings = graph.corpus, tuple(setting.name for setting in graph.settings)
+    documents = PlannedStage("documents", "", settings, "", Amount(len(corpus.library), "documents", 0, seconds=0.0))
+    planned = [documents, *_Walk(graph).stages(), *before]
     stages = tuple(stage for kind in KINDS for stage in planned if stage.kind == kind)
     rankings = map(graph.ranking_stage, graph.settings)
     parts = [[stage.build_free_fingerprint, stage.depth.candidates, stage.depth.units] for stage in rankings]
-    corpus = graph.corpus
     return DryRun(corpus.config.experiment, settings, stages, str(corpus.resources.workspace.root), fingerprint(parts))
 
 
 class _Walk:
     """Walks the graph, setting by setting."""
 
-    def __init__(self, graph: Graph, *, audit: bool) -> None:
-        self._kept = KeptArtefacts(graph.corpus.resources.workspace, graph.corpus.library)
-        self._graph = graph
-        self._workspace = graph.corpus.resources.workspace
-        self._audit = audit
+    def __init__(self, graph: Graph) -> None:
+        self._graph, self._workspace = graph, graph.corpus.resources.workspace
+        self._kept = KeptArtefacts(self._workspace, graph.corpus.library)
         self._settings: dict[Stage[Any], list[str]] = {}
         """The shown stages, and the settings that need each."""
 
-    def stages(self) -> Iterator[PlannedStage]:
-        """All stages, in the order of work."""
+    def stages(self) -> list[PlannedStage]:
+        """All stages after the documents, in the order of work."""
         for setting in self._graph.settings:
             for stage in dict.fromkeys(self._shown(setting)):
                 self._settings.setdefault(stage, []).append(setting.name)
-        planned = [self._planned(stage, tuple(names)) for stage, names in self._settings.items()]
-        everyone = tuple(setting.name for setting in self._graph.settings)
-        yield PlannedStage("documents", "", everyone, "", Amount(len(self._kept.library), "documents", 0, seconds=0.0))
-        yield from planned
+        return [self._planned(stage, tuple(names)) for stage, names in self._settings.items()]
 
     def _shown(self, setting: Setting) -> Iterator[Stage[Any]]:
         """The shown stages of a setting, with the rankings of parts that the setting needs."""
@@ -123,7 +114,7 @@ class _Walk:
         if (latency := self._graph.latency_stage(setting, ranking)) is not None:
             yield latency
         audit = self._graph.audit_stage(setting, ranking)
-        if audit is not None and (self._audit or audit.amount(self._kept).count < AUDITED_BELOW):
+        if audit is not None and (self._graph.audit or audit.amount(self._kept).count < AUDITED_BELOW):
             yield audit
 
     def _with_parts(self, stage: RankingStage) -> Iterator[Stage[Any]]:

@@ -1,4 +1,4 @@
-"""Measurements of a setting: an approximate engine compared with exact search, and the latency of single queries."""
+"""Measurements of a setting: an engine compared with exact search, the tokens of hits, and the latency of queries."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ragtrial.cache.arrays import read_array, write_array
+from ragtrial.cache.arrays import array_digest, read_array, write_array
 from ragtrial.cache.atomic import write_text
+from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.refiners import Refiner
+from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.config.settings import Setting
+from ragtrial.dataset.chunks import Chunks
 from ragtrial.engines import CollectionOptions, Index, IndexUse, Store, open_collection
+from ragtrial.evaluation.context_sizes import TokenCounts
 from ragtrial.evaluation.evaluators import Evaluation
 from ragtrial.pipeline.ranking_stage import OpenSetting, RankingStage, open_setting
 from ragtrial.pipeline.retrieval import Depth, SettingRankings
 from ragtrial.pipeline.stage import Amount, Inputs, KeptArtefacts, Runner, Stage
-from ragtrial.rankings import PADDING
+from ragtrial.rankings import PADDING, Codes, Counts
 from ragtrial.records import Question, ReportWarning
 from ragtrial.report.schema import AuditPart, LatencyPart
 
@@ -229,6 +233,42 @@ def audit_warnings(
         short = f"queries with fewer hits than were asked for, although exact search finds more: {part.short_queries:,}"
         advice = searched.advice_for_few_hits or searched.advice_for_low_recall
         yield ReportWarning("fewer-hits", f"{name}: {short}. {advice}")
+
+
+@dataclass(eq=False)
+class SizeStage(Stage[Counts]):
+    """The tokens of each hit of ``ranking``: the first ``chunks`` of its rankings, numbered by ``units``.
+
+    The key has the hits themselves, since rankings of one name can differ after skipped questions were retried.
+    """
+
+    kind = "sizes"
+    is_counted = False
+    is_large = True
+
+    ranking: RankingStage
+    chunks: Chunks
+    units: Codes
+    tokenizer: Tokenizer
+
+    def __post_init__(self) -> None:
+        self.title = f"sizes of what {self.ranking.setting.name} finds"
+        key = self.chunks.name, self.tokenizer.fingerprint
+        self._known = self.resources.counted.setdefault(key, TokenCounts(self.chunks, self.tokenizer))
+
+    def inputs(self) -> Inputs:
+        hits = [list(self.units.shape), array_digest(self.units), self.chunks.name]
+        return {"hits": fingerprint(hits), "tokenizer": self.tokenizer.fingerprint}
+
+    def build(self, folder: Path) -> None:
+        count, name = len(self._known.missing(self.units)), f"tokens ({self.ranking.setting.name})"
+        with self.resources.working(name, count, "chunks", "tokens") as progress:
+            write_array(folder / "tokens.npy", self._known.of(self.units, progress.advance))
+
+    def load(self, folder: Path) -> Counts:
+        counts = read_array(folder / "tokens.npy")
+        self._known.keep(self.units, counts)
+        return counts
 
 
 SAMPLE = 50

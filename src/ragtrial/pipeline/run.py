@@ -39,9 +39,8 @@ from ragtrial.errors import (
 from ragtrial.evaluation.evaluators import code_of
 from ragtrial.evaluation.spans import whole_warnings
 from ragtrial.pipeline.corpus import Corpus, Graph
-from ragtrial.pipeline.results import Results
 from ragtrial.pipeline.scored_setting import ScoredSetting, Scorer
-from ragtrial.pipeline.written_wordings import write_wordings
+from ragtrial.pipeline.written_wordings import WrittenWordings, write_wordings
 from ragtrial.progress import Listener, Silent
 from ragtrial.records import PromptQueries, Question, ReportWarning
 from ragtrial.registry import late
@@ -233,7 +232,7 @@ class Run:
         Finished stages are kept. Under ``fail_fast`` the failure is raised.
         """
         try:
-            scored = self.scorer.score(self.results.of(setting))
+            scored = self.scorer.score(self.graph.result(setting))
         except MemoryError:
             raise
         except Exception as error:
@@ -247,11 +246,13 @@ class Run:
         return scored
 
     @cached_property
-    def results(self) -> Results:
-        """The results of the settings. Chat models write their wordings first, where a setting needs some."""
-        written = write_wordings(self.settings, self.questions, self.corpus.resources)
-        graph = Graph(self.corpus, self.settings, written.questions, self.latency, written.failures)
-        return Results(graph, self.options.audit)
+    def graph(self) -> Graph:
+        """The stages of the settings. Chat models write their wordings first, where a setting needs some."""
+        return self._graph_of(write_wordings(self.settings, self.questions, self.corpus.resources))
+
+    def _graph_of(self, written: WrittenWordings) -> Graph:
+        audit = self.options.audit
+        return Graph(self.corpus, self.settings, written.questions, self.latency, written.failures, audit)
 
     def one_by_one(self) -> Iterator[Setting]:
         """The settings in order. A model leaves the memory after its last setting, unless models are kept."""
@@ -304,7 +305,7 @@ class Run:
 
     def too_long(self, setting: Setting) -> list[ReportWarning]:
         """Warnings about texts that the model of ``setting`` would cut; counted without loading the model."""
-        return list(length_warnings(setting, self.results.too_long(self.corpus.stages(setting), self.questions)))
+        return list(length_warnings(setting, self.graph.too_long(self.corpus.stages(setting), self.questions)))
 
     # --- checks before any work
 
@@ -382,5 +383,4 @@ class Run:
         if faults.to_fetch:
             raise ModelNotFoundError(*faults.to_fetch, may_be_fetched=True)
         written = write_wordings(self.settings, self.questions, self.corpus.resources, asks=False)
-        graph = Graph(self.corpus, self.settings, written.questions, self.latency, written.failures)
-        return dry_run(graph, written.planned, audit=self.options.audit)
+        return dry_run(self._graph_of(written), written.planned)

@@ -174,7 +174,7 @@ class TrialRunner:
 
         def work(setting: Setting) -> tuple[int, list[str], int]:
             try:
-                needed = all_needs(self._batch.results.graph.ranking_stage(setting))
+                needed = all_needs(self._batch.graph.ranking_stage(setting))
             except RagtrialError:  # it fails when it is run
                 needed = []
             missing = [stage for stage in needed if self._is_missing(stage)]

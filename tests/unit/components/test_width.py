@@ -145,7 +145,7 @@ def test_one_search_serves_all_that_are_no_wider_and_each_that_is_has_its_own(tm
     store = {"kind": "chroma", "hnsw": {"ef_search": EF_SEARCH}}
     run = Run.of(write_experiment(tmp_path, store=store, retrievers=RETRIEVERS).config())
     dense = run.settings[0]
-    searched = {width: demand for (key, width), demand in run.results.graph.depths.items() if key == dense.ranking_key}
+    searched = {width: demand for (key, width), demand in run.graph.depths.items() if key == dense.ranking_key}
     assert searched == {EF_SEARCH: Depth(EF_SEARCH, 12), 90: Depth(90, 0)}
     exact = [replace(one, store=ExactStore()) for one in run.settings]
     exact = [replace(one, parts=tuple(replace(part, store=ExactStore()) for part in one.parts)) for one in exact]

@@ -118,7 +118,7 @@ def test_a_poor_index_is_warned_of_and_its_losses_are_counted(report: Report) ->
 def test_a_large_index_is_compared_only_when_it_is_asked_for(
     clustered: Experiment, report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragtrial.pipeline.results.AUDITED_BELOW", 2_000)
+    monkeypatch.setattr("ragtrial.pipeline.corpus.AUDITED_BELOW", 2_000)
     unasked = run_experiment(clustered.config())
     assert [setting.audit for setting in unasked.settings] == [None] * 3
     asked = run_experiment(clustered.config(), RunOptions(audit=True))

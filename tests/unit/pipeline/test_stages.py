@@ -19,7 +19,7 @@ from ragtrial.dataset.library import Library
 from ragtrial.errors import EmbedderError, ModelNotFoundError, RunError
 from ragtrial.experiment import run_experiment, search_settings
 from ragtrial.pipeline.corpus import Corpus, Graph
-from ragtrial.pipeline.results import Results, SettingResult
+from ragtrial.pipeline.results import SettingResult
 from ragtrial.pipeline.run import Run
 from ragtrial.progress import Silent
 from ragtrial.records import Question
@@ -45,7 +45,7 @@ class Made:
     setting: Setting
 
     def result(self) -> SettingResult:
-        return Results(self.graph).of(self.setting)
+        return self.graph.result(self.setting)
 
     def chunks(self) -> Chunks:
         chunks = self.corpus.chunks(self.setting)
@@ -294,8 +294,7 @@ def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experimen
 def test_long_texts_are_counted_without_embedding_any(experiment: Experiment, minilm_folder: Path) -> None:
     limits = (f"embedder.tokenizer_model={minilm_folder}", "embedder.max_length=11")
     made = made_of(experiment, QUESTIONS, *limits)
-    results = Results(made.graph)
-    counted = results.too_long(made.corpus.stages(made.setting), made.graph.questions)
+    counted = made.graph.too_long(made.corpus.stages(made.setting), made.graph.questions)
     assert experiment.embedded() == []
     assert made.result().diagnostics.too_long == counted
     assert counted["queries"] == 1  # "How many days does soup keep in the fridge?" with its two special tokens
@@ -331,7 +330,7 @@ def test_latency_is_measured_by_default_in_runs_of_at_most_ten_settings(
     file.write_text(json.dumps(config))
     evaluator = Run.of(experiment.config(*overrides))
     assert len(evaluator.settings) == settings
-    graph = evaluator.results.graph
+    graph = evaluator.graph
     stages = [graph.latency_stage(setting, graph.ranking_stage(setting)) for setting in evaluator.settings]
     assert {stage is not None for stage in stages} == {is_measured}
 
@@ -352,7 +351,7 @@ def test_the_latency_of_a_fusion_is_that_of_all_its_parts_together(experiment: E
     made = made_of(experiment, QUESTIONS, *fusion, latency=True)
     for setting in made.graph.settings:
         assert made.graph.latency_stage(setting, made.graph.ranking_stage(setting)) is not None
-        Results(made.graph).of(setting)
+        made.graph.result(setting)
     added = experiment.embedded()[before:]
     assert sorted(set(added)) == sorted(QUESTIONS)
     assert len(added) == 2 * (3 + len(QUESTIONS))  # dense, and the fusion
