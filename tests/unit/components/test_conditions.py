@@ -7,13 +7,8 @@ import pytest
 
 from ragtrial.engines.filters import parsed, passes
 
-BELOW, EQUAL, ABOVE, MISSING, TEXT = (
-    {"year": 2023},
-    {"year": 2024.0},
-    {"year": 2025},
-    dict[str, Any](),
-    {"year": "2024"},
-)
+YEARS: list[dict[str, Any]] = [{"year": 2023}, {"year": 2024.0}, {"year": 2025}, {}, {"year": "2024"}]
+BELOW, EQUAL, ABOVE, MISSING, TEXT = YEARS
 
 
 @pytest.mark.parametrize(("operator", "value", "passing"), [
@@ -23,7 +18,7 @@ BELOW, EQUAL, ABOVE, MISSING, TEXT = (
 ])  # fmt: skip
 def test_an_operator_lets_through_what_its_name_says(operator: str, value: Any, passing: list[dict[str, Any]]) -> None:
     condition = parsed({"year": {operator: value}})
-    assert [one for one in (BELOW, EQUAL, ABOVE, MISSING, TEXT) if passes(condition, one)] == passing
+    assert [one for one in YEARS if passes(condition, one)] == passing
 
 
 def test_conditions_are_joined_by_and_and_or() -> None:

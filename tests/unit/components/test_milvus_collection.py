@@ -53,16 +53,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def options(url: str, **changes: Any) -> MilvusCollectionOptions:
-    given = {
-        "kind": "milvus",
-        "name": "docs",
-        "url": url,
-        "id": "pk",
-        "text": "page_content",
-        "vector": "embedding",
-        **changes,
-    }
-    return MilvusCollectionOptions.model_validate(given)
+    names = {"name": "docs", "id": "pk", "text": "page_content", "vector": "embedding"}
+    return MilvusCollectionOptions.model_validate({"kind": "milvus", "url": url, **names, **changes})
 
 
 def test_a_collection_is_read_under_the_names_of_its_owner(url: str) -> None:

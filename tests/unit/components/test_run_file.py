@@ -133,13 +133,10 @@ def test_what_was_exported_scores_what_it_was_exported_from(tmp_path: Path) -> N
 
 
 def test_documents_that_changed_are_not_answered_from_rankings_of_the_old_ones(tmp_path: Path) -> None:
-    (tmp_path / "run.trec").write_text("rye Q0 z 1 2 r\nrye Q0 a 2 1 r\n")
+    (tmp_path / "run.trec").write_text("rye Q0 z.md 1 2 r\nrye Q0 a.md 2 1 r\n")
     setting = {"file": {"kind": "run_file", "path": "run.trec", "top_k": 2}}
-    query = {"id": "rye", "text": "Rye?", "relevant_docs": [{"doc": "z"}]}
-    documents = {"a": "Rye.", "z": "Wheat."}
-    for before in ({}, {"0": "Oats."}):
-        folder = {f"{name}.md": text for name, text in {**before, **documents}.items()}
-        (tmp_path / "run.trec").write_text("rye Q0 z.md 1 2 r\nrye Q0 a.md 2 1 r\n")
-        labels = [{**query, "relevant_docs": [{"doc": "z.md"}]}]
+    labels = [{"id": "rye", "text": "Rye?", "relevant_docs": [{"doc": "z.md"}]}]
+    documents = {"a.md": "Rye.", "z.md": "Wheat."}
+    for folder in (documents, {"0.md": "Oats.", **documents}):
         report = run_experiment(write_experiment(tmp_path, folder, labels, retrievers=setting).config())
         assert means(report)["file"]["precision@1"] == 1.0

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from expectations import message_of, present
 from experiments import QUERIES, Experiment, write_experiment
 from ragtrial.components.chunkers.base import Ruler
 from ragtrial.components.chunkers.meaning import SemanticChunker
@@ -108,15 +108,9 @@ def test_nothing_is_embedded_where_there_is_nothing_to_cut(text: str) -> None:
 SEMANTIC = {"kind": "semantic", "threshold": "percentile", "amount": 50}
 
 
-def corpus_in(experiment: Experiment, progress: Any = None) -> Corpus:
-    config = experiment.config()
-    return Corpus(config, progress or Silent())
-
-
 def spans(experiment: Experiment) -> list[tuple[str, int, int]]:
     (setting,) = settings_of(experiment.config())[0]
-    chunks = corpus_in(experiment).chunks(setting)
-    assert chunks is not None
+    chunks = present(Corpus(experiment.config(), Silent()).chunks(setting))
     found = (chunks.span(position) for position in range(len(chunks)))
     return [(chunks.document_id(position), span.start, span.end) for position, span in enumerate(found)]
 
@@ -151,9 +145,8 @@ def test_another_embedder_or_prefix_makes_other_chunks(tmp_path: Path, change: d
 def test_an_embedder_that_fails_while_texts_are_cut_leaves_no_chunks(tmp_path: Path) -> None:
     experiment = write_experiment(tmp_path, chunker=SEMANTIC)
     experiment.trouble("raise", after=5)
-    with pytest.raises(RunError) as caught:
-        run_experiment(experiment.config())
-    assert str(caught.value) == "setting 'dense': embedding:embed raised ConnectionError for 4 texts: out of quota"
+    message = message_of(RunError, run_experiment, experiment.config())
+    assert message == "setting 'dense': embedding:embed raised ConnectionError for 4 texts: out of quota"
     assert not [kind for kind, _ in experiment.stages() if kind == "chunks"]
 
 

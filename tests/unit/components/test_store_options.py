@@ -114,14 +114,8 @@ def test_options_of_searches_are_in_what_a_server_of_qdrant_is_sent(tmp_path: Pa
     sent: list[tuple[str, dict[str, Any]]] = []
     with qdrant_double(sent) as url:
         graph = {"kind": "hnsw", "m": 7, "ef_construction": 33, "ef_search": 44, "indexing_threshold": 20_000}
-        made = store(
-            "qdrant",
-            url=url,
-            index=graph,
-            quantization={"scalar": {"type": "int8", "quantile": 0.9}},
-            rescore=True,
-            oversampling=3,
-        )
+        scalar = {"scalar": {"type": "int8", "quantile": 0.9}}
+        made = store("qdrant", url=url, index=graph, quantization=scalar, rescore=True, oversampling=3)
         found_by(made, vectors_of(MANY.matrix[:50]), QUERIES[:1], 5, tmp_path)
     (created,) = (body for path, body in sent if "hnsw_config" in body)
     assert created["hnsw_config"]["m"] == 7

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from corpora import write_files
+from expectations import message_of
 from ragtrial.cache.fingerprints import file_digest
 from ragtrial.components.chunkers.custom import CustomChunker
 from ragtrial.components.embedders.custom import CustomEmbedder
@@ -50,12 +52,6 @@ LAYOUTS: dict[str, tuple[dict[str, str], str, str]] = {
 }  # fmt: skip
 
 
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-
-
 @pytest.fixture(autouse=True)
 def path_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -66,7 +62,7 @@ def path_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_module_that_is_edited_makes_another_version_and_is_what_is_called(
     files: dict[str, str], name: str, edited: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    write(tmp_path, {**files, "unrelated.py": "VALUE = 5\n"})
+    write_files(tmp_path, {**files, "unrelated.py": "VALUE = 5\n"})
     reference = FunctionReference(name, tmp_path)
     assert import_object(reference)("text") == 1
     version = version_parts(reference, None)
@@ -82,7 +78,7 @@ def test_a_module_that_is_edited_makes_another_version_and_is_what_is_called(
 
 
 def test_functions_have_the_modules_they_import_of_any_folder_in_their_version(tmp_path: Path) -> None:
-    write(tmp_path, {"mine.py": "import helper\ndef f(queries, top_k=1): return helper.VALUE\n", **HELPER})
+    write_files(tmp_path, {"mine.py": "import helper\ndef f(queries, top_k=1): return helper.VALUE\n", **HELPER})
     reference = FunctionReference("mine:f", tmp_path)
 
     def versions() -> list[object]:
@@ -97,10 +93,10 @@ def test_functions_have_the_modules_they_import_of_any_folder_in_their_version(t
     assert [one == two for one, two in zip(before, versions(), strict=True)] == [False, False, False]
     late = "def f(*_):\n    from helper import VALUE\n    return VALUE\n"
     for number in (1, 2):
-        write(tmp_path / str(number), {"mine.py": late, "helper.py": f"VALUE = {number}\n"})
+        write_files(tmp_path / str(number), {"mine.py": late, "helper.py": f"VALUE = {number}\n"})
     functions = [import_object(FunctionReference("mine:f", tmp_path / str(number))) for number in (1, 2)]
     assert [function() for function in functions] == [1, 2]
-    write(tmp_path, {"mine.py": "import json, numpy\ndef f(*_): return json.dumps(1) + numpy.__name__\n",
+    write_files(tmp_path, {"mine.py": "import json, numpy\ndef f(*_): return json.dumps(1) + numpy.__name__\n",
                      "json.py": "raise RuntimeError\n", "numpy.py": "raise RuntimeError\n"})  # fmt: skip
     assert import_object(FunctionReference("mine:f", tmp_path))() == "1numpy"
 
@@ -124,10 +120,9 @@ FAULTS = {
 
 @pytest.mark.parametrize(("files", "name", "message"), FAULTS.values(), ids=FAULTS)
 def test_a_function_without_a_module_is_refused(files: dict[str, str], name: str, message: str, tmp_path: Path) -> None:
-    write(tmp_path, files)
-    with pytest.raises(ModelNotFoundError) as caught:
-        import_object(FunctionReference(name, tmp_path))
-    assert str(caught.value).startswith(message.format(folder=tmp_path))
+    write_files(tmp_path, files)
+    said = message_of(ModelNotFoundError, import_object, FunctionReference(name, tmp_path))
+    assert said.startswith(message.format(folder=tmp_path))
 
 
 @pytest.mark.parametrize("name", ["a-b.c:f", "a.b-c:f", "a b:f", "a:f.g", "a:", ":f", "a", "1a:f"])

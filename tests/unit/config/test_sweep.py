@@ -21,26 +21,19 @@ def made(sweep: str) -> list[dict[str, Any]]:
 
 
 def test_the_last_axis_is_the_fastest_and_a_billion_are_refused() -> None:
-    assert made("matrix: {chunker.size: [128, 256], retrievers.dense.top_k: [10, 60]}") == [
-        {SIZE: 128, TOP_K: 10},
-        {SIZE: 128, TOP_K: 60},
-        {SIZE: 256, TOP_K: 10},
-        {SIZE: 256, TOP_K: 60},
-    ]
+    pairs = [(128, 10), (128, 60), (256, 10), (256, 60)]
+    combinations_of_two = [{SIZE: size, TOP_K: top_k} for size, top_k in pairs]
+    assert made("matrix: {chunker.size: [128, 256], retrievers.dense.top_k: [10, 60]}") == combinations_of_two
     assert made('matrix: {"chunker.size, chunker.overlap": [[128, 20], [256, 40]], retrievers.dense.top_k: [5]}') == [
         {SIZE: 128, OVERLAP: 20, TOP_K: 5},
         {SIZE: 256, OVERLAP: 40, TOP_K: 5},
     ]
-    assert combinations(sweep_of(matrix={key: list(range(1000)) for key in (SIZE, OVERLAP, TOP_K)})) == (
-        [],
-        [
-            (
-                ("sweep", "matrix"),
-                "sweep has 1,000,000,000 combinations (1,000 x 1,000 x 1,000); at most 100,000 are built: take axes or "
-                "values out, join keys that move together in one entry, or use a search.",
-            )
-        ],
+    message = (
+        "sweep has 1,000,000,000 combinations (1,000 x 1,000 x 1,000); at most 100,000 are built: take axes or "
+        "values out, join keys that move together in one entry, or use a search."
     )
+    huge = sweep_of(matrix={key: list(range(1000)) for key in (SIZE, OVERLAP, TOP_K)})
+    assert combinations(huge) == ([], [(("sweep", "matrix"), message)])
 
 
 def test_excluded_combinations_are_gone_and_included_ones_come_last_with_only_what_they_name() -> None:

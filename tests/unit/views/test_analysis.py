@@ -62,14 +62,8 @@ def ranked(folder: Path) -> ComparisonInput:
     """The answer first with high, second with middle, third with low."""
     runs = {"low": "x y a", "high": "a x y", "middle": "x a y"}
     labels = {f"q{place}": {"a": 1} for place in range(12)}
-    report = scored_report(
-        folder,
-        labels,
-        {name: dict.fromkeys(labels, hits) for name, hits in runs.items()},
-        "--metrics",
-        "rr@3,hit_rate@1",
-    )
-    return input_of([report], ["rr@3"])
+    rankings = {name: dict.fromkeys(labels, hits) for name, hits in runs.items()}
+    return input_of([scored_report(folder, labels, rankings, "--metrics", "rr@3,hit_rate@1")], ["rr@3"])
 
 
 def test_each_part_is_there_where_it_is_asked_for(tmp_path: Path) -> None:
