@@ -105,16 +105,28 @@ def family(count: int, n: int, step: float, noise: float) -> dict[str, Scores]:
     return {f"s{place + 1:02}": shifted(n, 0.25 - step * place, noise, place + 1) for place in range(count)}
 
 
-def with_gaps(baseline: str | None) -> Callable[[Path], Comparison]:
-    """Two runs over twelve questions; the first hits of the worse one have no label."""
+def of_hits(runs: Mapping[str, Sequence[str]], k: int = 2, baseline: str | None = None) -> Callable[[Path], Comparison]:
+    """Runs with the hits of each question; only ``a`` has a label, and it is relevant."""
 
     def made(folder: Path) -> Comparison:
-        labels = {f"q{number}": {"a": 1} for number in range(12)}
-        runs = {"plain": dict.fromkeys(labels, "x z a"), "better": dict.fromkeys(labels, "a y")}
-        report = scored_report(folder, labels, runs, "--metrics", "ndcg@2,hit_rate@2")
+        ranked = {name: {f"q{number}": row for number, row in enumerate(rows)} for name, rows in runs.items()}
+        labels = {name: {"a": 1} for name in next(iter(ranked.values()))}
+        report = scored_report(folder, labels, ranked, "--metrics", f"ndcg@{k},hit_rate@{k},judged@{k}")
         return compare(report, baseline=baseline)
 
     return made
+
+
+GAPS = {"plain": ["x z a"] * 12, "better": ["a y"] * 12}
+"""The first hits of the worse run have no label."""
+
+RANKS = ("a x y", "x a y", "x y a")
+EVEN = {
+    "better": [RANKS[0]] * 14 + [RANKS[1]] * 10,
+    "open": [RANKS[1]] * 6 + [RANKS[0]] * 12 + [RANKS[2]] * 6,
+    "plain": [RANKS[2]] * 24,
+}
+"""One hit in three has a label, for each run and each question."""
 
 
 def of_a_table(columns: Mapping[str, Mapping[str, Scores]], **options: Any) -> Callable[[Path], Comparison]:
@@ -257,8 +269,8 @@ SITUATIONS = [
     Situation("a metric without a cutoff counts no answers", TWO, metric="ap"),
     Situation("grades of 2 are relevant: no answers are counted", TWO, threshold=2),
     # Labels that are missing, and a judge.
-    Situation("hits without a label could take the verdict back", made=with_gaps(None)),
-    Situation("hits without a label, with a baseline", made=with_gaps("plain")),
+    Situation("hits without a label could take the verdict back", made=of_hits(GAPS)),
+    Situation("hits without a label, with a baseline", made=of_hits(GAPS, baseline="plain")),
     Situation("a judge of 60 questions that people judged, too", made=with_a_judge(60)),
     Situation("a judge, people judged 30 of 60 questions", made=with_a_judge(30)),
     # Latencies that differ no more than repeated measurements, and scores that leave no room.
@@ -292,4 +304,8 @@ SITUATIONS = [
         "v2": {"score": NO_WORSE["a"], "latency_ms": TIMED["v1"]["latency_ms"]}})),
     Situation("a table of times alone has no margin", made=of_a_table(
         {name: {"latency_ms": metrics["latency_ms"]} for name, metrics in TIMED.items()})),
+    # One answer for each question: no run has more hits without a label than another one.
+    Situation("as many hits without a label everywhere, and one comparison is open", made=of_hits(EVEN, 3)),
+    Situation("more hits without a label in the worse run, and one comparison is open",
+              made=of_hits({**EVEN, "plain": [RANKS[0]] * 12 + ["x y z"] * 12}, 3)),
 ]  # fmt: skip

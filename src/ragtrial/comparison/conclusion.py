@@ -25,6 +25,7 @@ from ragtrial.comparison.comparison_parts import (
     VerdictLinePart,
 )
 from ragtrial.comparison.evidence import could_be_labelled
+from ragtrial.comparison.judged_rankings import could_be_undone
 from ragtrial.comparison.number_text import mean_number, percent, signed
 from ragtrial.comparison.statistics.estimates import finite, mean_limits
 from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
@@ -337,8 +338,25 @@ class _Conclusion:
             return self._label(f"label at least {counted(LEAST_SCORED - self.scored, noun)}")
         if not self.unclear:
             return None
+        if not any(map(self.is_unevenly_labelled, self.unclear)):
+            settling = self._settle()
+            if settling is not None and settling.questions is not None:
+                return settling
         action = f"label the hits that could change this{self.commands.about_config}"
         return NextStepPart(action=action, command=self.commands.pool())
+
+    def is_unevenly_labelled(self, name: str) -> bool:
+        """Check that one of the two settings of a verdict has so many more unlabelled hits that these could change it.
+
+        If all unlabelled hits were relevant, precision would change by the difference of the shares of labelled hits.
+        The verdict could change if its interval, wider by as much, allows it; or if a share is unknown.
+        """
+        part, highest = self.shown[name], mean_limits(self.inputs.primary)[1] or math.inf
+        if part.gain_ci is None or part.judged is None or part.judged_baseline is None:
+            return True
+        low, high = part.gain_ci
+        most = highest * abs(part.judged - part.judged_baseline)
+        return could_be_undone(part.verdict, low - most, high + most, self.procedure.margin) is not False
 
     def _harden(self) -> NextStepPart | None:
         """Add harder questions if no setting can score higher, or if all find every answer and differ on too few."""
@@ -379,7 +397,7 @@ class _Conclusion:
         return f"{name}{costs}, {'after a look at the questions that it loses' if loses else 'which loses no question'}"
 
     def _settle(self) -> NextStepPart | None:
-        """Look at the options of a sweep; else label questions that settle the nearest open comparison, if one could.
+        """Look at the options of a sweep; else label questions that settle the nearest open comparison that they can.
 
         The action names the others of that verdict that as many questions settle, or that cannot be settled, either.
         """
@@ -389,14 +407,14 @@ class _Conclusion:
         if self.kind == "nothing shown" and self.inputs.report.config.get("sweep") and not self.commands.after_axes:
             action = "look at what each option does, over all settings that differ in nothing else"
             return NextStepPart(action=action, command=self.commands.compare("--axes"))
-        part = self.shown[names[0]]
-        is_thin = part.verdict == "too few differences"
         labels = {name: labels_to_settle(self.shown[name]) or math.inf for name in names}
-        more = labels[names[0]]
+        nearest = next((name for name, needed in labels.items() if needed < math.inf), names[0])
+        part, more = self.shown[nearest], labels[nearest]
+        is_thin = part.verdict == "too few differences"
         rivals = [name for name, needed in labels.items() if needed == more or needed < more < math.inf]
         each, few = ("each of ", "as few as ") if len(rivals) > 1 and not is_rerun else ("", "")
         pair = f"{part.baseline} and {each}{listed(rivals, MOST_NAMED)}"
-        pair = f"the two runs of {self.called(names[0])}" if is_rerun else pair
+        pair = f"the two runs of {self.called(nearest)}" if is_rerun else pair
         if more < math.inf:
             why = f"they settle {pair} in 4 of 5 cases, if {'each' if each else 'the'} difference stays as it is"
             if is_thin:
