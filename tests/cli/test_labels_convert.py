@@ -1,6 +1,7 @@
 """``labels convert`` says how every label was resolved and all faults at once; ``labels list`` lists the labels."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,30 @@ def test_what_is_written_fits_schema_and_experiment(convert: Conversions, capsys
     assert [one["code"] for one in first.json["warnings"]] == ["quote-twice"]
     again = ran(capsys, "labels", "--config", "experiment.yaml", "-o", "again.json")
     assert "documents:" not in again.err
+
+
+@pytest.mark.parametrize(
+    ("options", "following"),
+    [
+        (("--config", "experiment.yaml", "-o", "prompt_queries.json"), "ragtrial run"),
+        (("--corpus", "documents", "-o", "prompt_queries.json"), "ragtrial run"),
+        (("--config", "experiment.yaml", "-o", "of mine.json"), "ragtrial run --set 'dataset.queries=of mine.json'"),
+        (("--corpus", "documents", "-o", "new.json"), "ragtrial init trial --corpus documents --labels new.json"),
+    ],
+)
+def test_the_last_line_is_a_command_that_uses_the_labels(
+    convert: Conversions, capsys: Capture, options: tuple[str, ...], following: str
+) -> None:
+    written(convert.folder / "experiment.yaml", CONFIG)
+    written(convert.folder / "hashing.py", HASHING)
+    written(convert.source, MANY)
+    converted = ran(capsys, "labels", *options)
+    assert converted.out.splitlines()[-1] == f"Next: {following}"
+    succeeded(capsys, *shlex.split(following)[1:])
+
+
+def test_no_command_follows_labels_that_answer_no_question(convert: Conversions) -> None:
+    assert "Next: " not in convert(passages()).out
 
 
 def test_a_span_without_a_quote_gets_the_text_that_stands_there(convert: Conversions) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import math
 import os
+import shlex
 import sys
 import tempfile
 import textwrap
@@ -98,11 +99,25 @@ def convert_labels(
         if output != "-" and Path(output).resolve() != file.resolve():
             converted = _with_changes_since(terminal, converted, str(labels.content.file), Path(output))
         answer = write_converted(terminal, converted, labels, texts, output)
-    page = Path(output).with_name(resolution.LOST_ANSWERS)
+    blocks, page = [*answer.blocks], Path(output).with_name(resolution.LOST_ANSWERS)
     if not converted.lost and page.is_file() and file.name in page.read_text("utf-8"):
         page.unlink()
-        answer = replace(answer, blocks=[*answer.blocks, Line(f"removed {page}: all answers are found")])
-    return answer
+        blocks.append(Line(f"removed {page}: all answers are found"))
+    if output != "-" and answer.content["without_answers"] < answer.content["queries"]:
+        blocks += ["", Line(f"Next: {_next_command(corpus, config, output)}")]
+    return replace(answer, blocks=blocks)
+
+
+def _next_command(corpus: str | None, config: str | None, output: str) -> str:
+    """The command that uses the labels in ``output``: it runs a config with them, or without one writes a config."""
+    words = ["ragtrial", "run", *([config] if config and config != CONFIG_NAME else [])]
+    with contextlib.suppress(InputError):
+        queries = configs.load_config(config or CONFIG_NAME).dataset.queries
+        if queries and Path(queries).resolve() == Path(output).resolve():
+            return shlex.join(words)
+    if config is not None:
+        return shlex.join([*words, "--set", f"dataset.queries={output}"])
+    return shlex.join(["ragtrial", "init", "trial", "--corpus", str(corpus), "--labels", output])
 
 
 def _with_changes_since(

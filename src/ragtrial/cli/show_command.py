@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -72,16 +73,19 @@ def command(
     return Answer(loaded, [*blocks, "", Line(f"report: {loaded.folder / 'report.json'}")])
 
 
-def compared_settings(report: model.Report, config: str | None = None) -> comparison_parts.Comparison | None:
+def compared_settings(
+    report: model.Report, config: str | None = None, labels: Path | None = None
+) -> comparison_parts.Comparison | None:
     """All settings by the primary metric; None where it counts for no query, or where there are very many.
 
-    Of its warnings those are left that may change a verdict.
+    ``labels`` is the file of the labels, if it is not the config's. Of the warnings those are left that may change a
+    verdict.
     """
     if len(report.settings) > comparing.MOST_SETTINGS:
         return None
     with contextlib.suppress(ComparisonError, ReportError):
         inputs = comparison_input.input_of([report], [report.primary_metric], all_pairs=True, may_be_one=True)
-        compared = comparing.compare_settings(inputs, comparing.ComparisonOptions(config=config))
+        compared = comparing.compare_settings(inputs, comparing.ComparisonOptions(config=config, labels=labels))
         return compared.model_copy(update={"warnings": [own for own in compared.warnings if own.may_change_verdict]})
     return None
 

@@ -473,10 +473,13 @@ def _remedy(entries: Sequence[ComparedReport], shared: int) -> str:
         again = "Write the scores again, from a run with these labels (`ragtrial export REPORT FILE --baseline`)"
     elif len(entries) == 2 and all(entry.report.is_written for entry in entries):
         first, last = sorted((entry.report for entry in entries), key=lambda report: report.run_id)
-        rescore = ["ragtrial", "rescore", *references_to(first), "--labels", config_of(last)]
-        both = ["RESCORED" if entry.report is first else references_to(entry.report)[0] for entry in entries]
+        target, (labels,) = f"rescored-{first.run_id}", references_to(last)
+        if first.dataset.documents_fingerprint != last.dataset.documents_fingerprint:
+            labels = config_of(last)
+        rescore = ["ragtrial", "rescore", *references_to(first), "--labels", labels, "-o", target]
+        both = [target if entry.report is first else references_to(entry.report)[0] for entry in entries]
         again = (
-            "Score the earlier report again by the current labels, which searches nothing: "
+            "Score the earlier report again by the labels of the later one, which searches nothing: "
             f"`{shlex.join(rescore)}`; then compare its report: `{shlex.join(['ragtrial', 'compare', *both])}`"
         )
     if not shared:

@@ -10,7 +10,7 @@ from ragtrial.config import load_config
 from ragtrial.dataset.datasets import load_dataset
 from ragtrial.errors import Fault, LabelsError, counted, did_you_mean, listed
 from ragtrial.records import Judgment, PromptQueries, Query, ReportWarning, Span
-from ragtrial.report.model import Report
+from ragtrial.report.model import Report, load_report
 from ragtrial.report.schema import QueryPart
 from ragtrial.runs.inputs import read_qrels
 from ragtrial.runs.qrels import Qrels
@@ -48,15 +48,19 @@ def labels_of_report(report: Report) -> PromptQueries:
 def choose_labels(report: Report, file: str | Path | None) -> ChosenLabels:
     """The labels in ``file``, or in ``report`` itself, for the queries that the report ranks.
 
-    ``file`` is a prompt_queries.json, qrels in any known form, or a config that names its labels. Queries that only
-    one of the two has, or whose text has changed, are left out, with a warning. Raises LabelsError for labels that
-    cannot be read, and if no query is left.
+    ``file`` is a prompt_queries.json, qrels in any known form, a config that names its labels, or another report.
+    Queries that only one of the two has, or whose text has changed, are left out, with a warning. Raises LabelsError
+    for labels that cannot be read, for those of other documents, and if no query is left.
     """
     own = labels_of_report(report)
     if file is None:
         return ChosenLabels(own, str(report.folder / "report.json"), are_places=True, are_qrels=False, warnings=())
     known = {query.id: query for query in own.queries}
-    given, are_qrels, notes = _given(file, known)
+    other = load_report(file) if Path(file).is_dir() or not (Path(file).suffix or Path(file).exists()) else None
+    if other and report.unit == "span" and other.dataset.documents_fingerprint != report.dataset.documents_fingerprint:
+        message = f"its passages are places in other documents than those of run {report.run_id}; name its labels."
+        raise LabelsError(Fault(str(file), message=message))
+    given, are_qrels, notes = (labels_of_report(other), False, ()) if other else _given(file, known)
     same = {query.id for query in given.queries if query.id in known and known[query.id].text in ("", query.text)}
     if not same:
         names = [query.id for query in given.queries]
@@ -68,7 +72,7 @@ def choose_labels(report: Report, file: str | Path | None) -> ChosenLabels:
     kept = tuple(query for query in given.queries if query.id in same)
     labels = PromptQueries(kept, own.prompt if are_qrels else given.prompt)
     warnings = (*notes, *_left_out(report.run_id, given.queries, known, same))
-    return ChosenLabels(labels, str(file), are_places=False, are_qrels=are_qrels, warnings=warnings)
+    return ChosenLabels(labels, str(file), are_places=other is not None, are_qrels=are_qrels, warnings=warnings)
 
 
 def _given(file: str | Path, known: dict[str, Query]) -> tuple[PromptQueries, bool, tuple[ReportWarning, ...]]:

@@ -257,14 +257,31 @@ def test_printed_commands_compare_new_labels(tmp_path: Path, capsys: Capture, mo
     rescoring, comparing = re.findall("`(ragtrial [^`]+)`", refused.err)
     assert refused.code == 2
     again = succeeded(capsys, *shlex.split(rescoring)[1:])
-    (following,) = [line for line in again.out.splitlines() if line.startswith("Next: ")]
-    pair = [f"results/kitchen/{load_report('latest').run_id}", f"results/kitchen/{later.run_id}"]
-    assert following == shlex.join(["Next:", "ragtrial", "compare", *pair])
-    assert comparing.replace("RESCORED", pair[0]) == following.removeprefix("Next: ")
-    assert "later-baseline" not in succeeded(capsys, "compare", *pair, "--json").out
+    assert len([line for line in again.out.splitlines() if line.startswith("Next: ")]) == 1
+    rescored = load_report(shlex.split(rescoring)[-1])
+    assert rescored.parent == early.run_id
+    assert rescored.dataset.labels_fingerprint == later.dataset.labels_fingerprint
+    assert shlex.split(comparing)[2:] == [str(rescored.folder), f"results/kitchen/{later.run_id}"]
+    assert "later-baseline" not in succeeded(capsys, *shlex.split(comparing)[1:], "--json").out
+    succeeded(capsys, "rescore", early.run_id, "--labels", "config.yaml")
     assert "later-baseline" in succeeded(capsys, "compare", "latest~1", "latest", "--json").out
-    made.write_queries([{**QUERIES[0], "relevant_docs": [{"doc": "oven.txt"}]}])
-    assert "Next: " not in succeeded(capsys, "rescore", early.run_id, "--labels", "config.yaml").out
+
+
+def test_labels_of_a_file_that_no_config_names_are_those_of_the_next_commands(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A report that was scored by such a file lends its labels to other runs, so advice does not go in a circle."""
+    monkeypatch.chdir(tmp_path)
+    parent = run_experiment(write_experiment(tmp_path).config())
+    written = {"queries": [{**QUERIES[0], "relevant_docs": [{"doc": "storage.txt"}]}]}
+    (tmp_path / "mine.json").write_text(json.dumps(written))
+    succeeded(capsys, "rescore", "latest", "--labels", "mine.json", "-o", "mine")
+    refused = ragtrial(capsys, "compare", parent.folder, "mine")
+    rescoring, comparing = re.findall("`(ragtrial [^`]+)`", refused.err)
+    succeeded(capsys, *shlex.split(rescoring)[1:])
+    succeeded(capsys, *shlex.split(comparing)[1:])
+    first, second = [load_report(name).queries[0].relevant_docs for name in shlex.split(comparing)[2:]]
+    assert first == second
 
 
 def test_the_new_report_names_its_parent(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The questions on which a setting fails most, each with its answer and the first hit."""
+"""The questions on which a setting is weakest, each with its answer and the first hit."""
 
 from __future__ import annotations
 
