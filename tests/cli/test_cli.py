@@ -84,7 +84,7 @@ def test_strict_makes_a_warning_an_error_and_quiet_hides_it(config: Path, capsys
     loud = ragtrial(capsys, "run", config)
     assert loud.err.endswith(
         "\n1 warning:\n  1 of 3 questions has no relevant document yet (searched, not scored): label one, or add "
-        "the tag `unanswerable`.\n"
+        "the tag `unanswerable` (in a table: `no` in a column `answerable`).\n"
     )
 
 

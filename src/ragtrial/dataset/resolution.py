@@ -353,7 +353,8 @@ def unlabelled_sentence(queries: int, unlabelled: int) -> str:
     """The share of questions without a relevant document, its effect, and the way to change it."""
     have = "has" if unlabelled == 1 else "have"
     of_all = f"{unlabelled:,} of {counted(queries, 'question')} {have} no relevant document yet"
-    return f"{of_all} (searched, not scored): label one, or add the tag `unanswerable`."
+    ways = "label one, or add the tag `unanswerable` (in a table: `no` in a column `answerable`)"
+    return f"{of_all} (searched, not scored): {ways}."
 
 
 def unlabelled_share(labels: PromptQueries, threshold: int = 1, file: str = "") -> ReportWarning | None:

@@ -177,7 +177,7 @@ def test_faults_are_counted_and_questions_without_documents_too(library: Library
     queries += [Query(f"none{number}", "x", (), ("unanswerable",)) for number in range(7)]
     message = (
         "30 of 38 questions have no relevant document yet (searched, not scored): label one, or add the tag "
-        "`unanswerable`."
+        "`unanswerable` (in a table: `no` in a column `answerable`)."
     )
     assert resolve(PromptQueries(tuple(queries)), library, "id").warnings == (ReportWarning("no-relevant", message),)
     for grade, threshold, codes in ((0, 1, ["no-relevant"]), (1, 1, []), (1, 2, ["no-relevant"])):
