@@ -201,6 +201,26 @@ SEVERAL: Mapping[str, tuple[dict[str, Any], Sequence[str], list[str]]] = {
         {"config": CONFIG.replace("documents, queries: prompt_queries", "document, queries: prompt_querys")}, (),
         ["/prompt_querys.json", "/document"],
     ),
+    "config and labels": (
+        {"config": CONFIG.replace("top_k: 3", "top_k: 0"), "labels": '{"queries": [\n{"id": 1, "text": ""}]}'}, (),
+        ["experiment.yaml:7:24", f"{LABELS_FILE}:2:1", f"{LABELS_FILE}:2:19"],
+    ),
+    "config and documents": (
+        {"config": CONFIG.replace("top_k: 3", "top_k: 0").replace("documents,", "document,")}, (),
+        ["experiment.yaml:7:24", "/document"],
+    ),
+    "labels that are not in the documents": (
+        {
+            "labels": '{"queries": [\n'
+            '  {"id": "q1", "text": "x", "relevant_docs": [{"doc": "returns.md"},\n'
+            '    {"doc": "returns.md", "quote": "Return nothing."}]},\n'
+            '  {"id": 2, "text": "y", "relevant_docs": [{"doc": "return.md"}]},\n'
+            '  {"id": "q3", "text": "y", "relevant_docs": [{"doc": "warranty.md", "start": 0, "end": 99}]},\n'
+            '  {"id": "q4", "text": "z", "relevant_docs": [{"doc": "returns.md"},\n'
+            '    {"doc": "returns.md", "relevance": 2}]}'
+            "]}\n"
+        }, (), [f"{LABELS_FILE}:3:5", f"{LABELS_FILE}:4:44", f"{LABELS_FILE}:5:47", f"{LABELS_FILE}:6:3"],
+    ),
     "labels": (
         {
             "labels": '{"queries": [\n'

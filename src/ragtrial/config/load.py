@@ -10,6 +10,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from ragtrial.components.chunkers.base import Chunker
 from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN
 from ragtrial.config.metric_choice import choose_metrics
@@ -17,8 +19,10 @@ from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.strict_yaml import AS_WRITTEN, KeyPath, YamlText, merged, parse_yaml
 from ragtrial.config.sweep import METHODS, PlacedFault, keys_in
 from ragtrial.config.variants import all_configs, follow, kind_changes, laid_over, nested
+from ragtrial.dataset.datasets import DatasetOptions, load_dataset
+from ragtrial.dataset.documents import corpus_files
 from ragtrial.dataset.texts import read_text
-from ragtrial.errors import ConfigError, Fault, did_you_mean, listed
+from ragtrial.errors import ConfigError, Fault, InputError, did_you_mean, listed
 from ragtrial.options import VARIABLE, dotted, expand_user, shown
 from ragtrial.records import ReportWarning
 from ragtrial.report.schema import context_cost
@@ -35,7 +39,8 @@ def load_config(config: AnyConfig, overrides: Sequence[str] = ()) -> ExperimentC
     """The config of a YAML file or of a dict, with ``overrides`` like ``retrievers.dense.top_k=20`` on top.
 
     A config is returned as it is. Paths in a file are relative to it, paths in a dict and in overrides to the current
-    folder. Raises ConfigError with every fault, and its file, line and column if it is in a file.
+    folder. Raises ConfigError with every fault, and its file, line and column if it is in a file; faults of the labels
+    are among them.
     """
     if isinstance(config, ExperimentConfig) and not overrides:
         return config
@@ -49,9 +54,23 @@ def load_config(config: AnyConfig, overrides: Sequence[str] = ()) -> ExperimentC
         text = read_text(Path(file), ConfigError)
     content = _with_overrides(content, overrides, dropped).without("extends")
     _refuse_swept(overrides, content.value)
-    loaded = ExperimentConfig.of(content, file, text, dropped)
-    check(loaded)
+    try:
+        loaded = ExperimentConfig.of(content, file, text, dropped)
+        check(loaded)
+    except ConfigError as error:
+        raise ConfigError(*error.faults, *(_data_faults(content.value) if file else ())) from None
     return loaded
+
+
+def _data_faults(value: Mapping[str, Any]) -> Sequence[Fault]:
+    """The faults of the labels and of the path of the documents; none if the section that names them is wrong."""
+    try:
+        corpus_files(load_dataset(DatasetOptions.model_validate(value.get("dataset"))).corpus)
+    except ValidationError:
+        return ()
+    except InputError as error:
+        return error.faults
+    return ()
 
 
 def _of_mapping(config: Mapping[str, Any]) -> YamlText:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
-from ragtrial.dataset.json_places import fault_in, json_value
+from ragtrial.dataset.json_places import fault_in, id_of, json_value
 from ragtrial.dataset.texts import is_unicode, near_names, normalised, read_text
 from ragtrial.errors import Fault, LabelsError
 from ragtrial.options import FieldPath, Options, validate
@@ -186,6 +187,22 @@ def prompt_queries(text: str, file: Path, *, may_be_empty: bool = False) -> Prom
     if faults:
         raise LabelsError(*faults)
     return PromptQueries(tuple(_query(row) for row in rows.queries), rows.prompt)
+
+
+def label_places(file: Path) -> Mapping[tuple[str, int], Fault]:
+    """The place of each label in a valid labels file, by query and number; under number -1 the place of the query.
+
+    Empty if ``file`` is another one, such as qrels.
+    """
+    if file.suffix != ".json" or not file.is_file():
+        return {}
+    text = read_text(file, LabelsError)
+    at, lines = fault_in(text, str(file)), dict[tuple[str, int], Fault]()
+    for row, query in enumerate(json.loads(text)["queries"]):
+        for number in range(-1, len(query["relevant_docs"])):
+            inner = ("relevant_docs", number) if number >= 0 else ()
+            lines[str(id_of(query["id"])), number] = at(("queries", row, *inner), "")
+    return lines
 
 
 def _converted(file: Path) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from ragtrial.dataset.faults import MOST_FAULTS, truncated
+from ragtrial.dataset.labels import label_places
 from ragtrial.dataset.library import Library
 from ragtrial.dataset.locating import LOST, MATCH_KINDS, Locate, MatchKind, PassageQuery, how_alike, locate_all, nearest
 from ragtrial.dataset.texts import normalised, short, text_hash
@@ -94,7 +95,8 @@ def resolve(
     resolver = _Resolver(labels, library, match, file, located, places or {})
     queries = []
     for query in labels.queries:
-        judgments = [found for judgment in query.relevant_docs for found in resolver.resolved(query.id, judgment)]
+        labelled = enumerate(query.relevant_docs)
+        judgments = [found for number, label in labelled for found in resolver.resolved(query.id, label, number)]
         if query.ordered:  # an order has no alternatives
             judgments = [replace(judgment, group=None) for judgment in judgments]
         merged = resolver.merged(query.id, judgments)
@@ -117,7 +119,10 @@ class _Resolver:
     ) -> None:  # fmt: skip
         self._library, self._file, self._places = library, file, places
         self._by_content = match == "content"
-        self._faults: list[tuple[Fault, PassageQuery | None]] = []
+        self._faults: list[tuple[str, PassageQuery | None, tuple[str, str, int]]] = []
+        self._label = ("", "", -1)
+        """The label that is looked up: its query, its document, and its number in the query."""
+
         self._noticed: dict[str, list[str]] = {}
         self._counts = Counter[str]()
         self.resolutions: list[Resolution] = []
@@ -173,24 +178,23 @@ class _Resolver:
             message = " ".join([*messages, *([f"And {left:,} more."] if left else [])])
             yield ReportWarning(code, message, may_change_verdict=code == "unknown-documents")
 
-    def _refuse(
-        self, message: str, lost: PassageQuery | None = None, judged: tuple[str, str] = ("", "")
-    ) -> Sequence[Judgment]:
-        """Note a fault of the ``judged`` pair; for a ``lost`` passage the nearest text will be shown."""
-        place = self._places.get(judged, Fault(self._file))
-        self._faults.append((replace(place, message=message), lost))
+    def _refuse(self, message: str, lost: PassageQuery | None = None) -> Sequence[Judgment]:
+        """Note a fault of the label; for a ``lost`` passage the nearest text will be shown."""
+        self._faults.append((message, lost, self._label))
         return []
 
     def raise_faults(self) -> None:
         """Raise LabelsError if there are faults, with the text nearest to the first lost passages."""
-        first = self._faults[:MOST_FAULTS]
-        lost = [query for _, query in first[:_MOST_NEAREST] if query is not None]
+        if not self._faults:
+            return
+        first, lines = self._faults[:MOST_FAULTS], label_places(Path(self._file))
+        lost = [passage for _, passage, _ in first[:_MOST_NEAREST] if passage is not None]
         near = dict(zip(lost, map(self._elsewhere, lost, nearest(lost, self._library)), strict=True))
-        faults = [
-            replace(fault, message=fault.message + (near.get(query, "") if query else "")) for fault, query in first
-        ]
-        if faults:
-            raise LabelsError(*truncated(faults, self._file, len(self._faults)))
+        faults = []
+        for message, passage, (query, doc, number) in first:
+            place = self._places.get((query, doc)) or lines.get((query, number)) or Fault(self._file)
+            faults.append(replace(place, message=message + (near.get(passage, "") if passage else "")))
+        raise LabelsError(*truncated(faults, self._file, len(self._faults)))
 
     def _elsewhere(self, lost: PassageQuery, near: str) -> str:
         """The sentence about the nearest text, or about another document that has the passage itself."""
@@ -200,6 +204,7 @@ class _Resolver:
 
     def merged(self, query: str, judgments: list[Judgment]) -> tuple[Judgment, ...]:
         """The judgments without repetitions; two grades for one document and passage are a fault."""
+        self._label = (query, "", -1)
         kept: dict[str, dict[tuple[tuple[Span, ...], str | None], Judgment]] = {}
         for judgment in judgments:
             doc = judgment.doc
@@ -220,8 +225,9 @@ class _Resolver:
             of_document.setdefault((judgment.spans, judgment.group), judgment)
         return tuple(judgment for of_document in kept.values() for judgment in of_document.values())
 
-    def resolved(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
-        """The judgment with its places, for each document that it judges."""
+    def resolved(self, query: str, judgment: Judgment, number: int) -> Sequence[Judgment]:
+        """The judgment with its places, for each document that it judges; ``number`` is its position in the query."""
+        self._label = (query, judgment.doc, number)
         if self._by_content:
             return self._passage_anywhere(query, judgment)
         position = self._library.position(judgment.doc)
@@ -231,8 +237,7 @@ class _Resolver:
             near = did_you_mean(judgment.doc, self._library.ids) if len(self._faults) < _MOST_NEAREST else ""
             named = repr(judgment.doc if len(judgment.doc) <= _LONGEST_ID else short(judgment.doc))
             count = counted(len(self._library), "document")
-            message = f"query {query!r} judges {named}, which is not in the corpus ({count}).{near}"
-            return self._refuse(message, judged=(query, judgment.doc))
+            return self._refuse(f"query {query!r} judges {named}, which is not in the corpus ({count}).{near}")
         needs_text = judgment.text_hash is not None or judgment.spans  # a library may have names alone
         doc, text = self._library.ids[position], self._library.text(position) if needs_text else ""
         judgment = judgment if judgment.doc == doc else replace(judgment, doc=doc)

@@ -23,6 +23,7 @@ from small_experiment import CONFIG
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_experiment(tmp_path)  # labels and documents without a fault
     monkeypatch.chdir(tmp_path)
 
 
