@@ -87,11 +87,13 @@ def test_init_writes_answers_that_are_lost(tmp_path: Path, capsys: Capture, monk
     monkeypatch.chdir(tmp_path / "trial")
     (command,) = (line.split() for line in page.splitlines() if line.startswith("    ragtrial "))
     converted = succeeded(capsys, *command[1:])
-    assert converted.out.endswith("wrote prompt_queries.json: 2 queries with 1 label\n")
+    assert "wrote prompt_queries.json: 2 questions with 1 label\n" in converted.out
     succeeded(capsys, "validate")
     assert Path("answers_not_found.md").read_text("utf-8") == page
     (tmp_path / "mine.csv").write_text("question,answer\nback?,Send it back within 30 days\n", "utf-8")
-    assert succeeded(capsys, *command[1:]).out.endswith("removed answers_not_found.md: all answers are found\n")
+    assert succeeded(capsys, *command[1:]).out.endswith(
+        "removed answers_not_found.md: all answers are found\n\nNext: ragtrial run\n"
+    )
     assert not Path("answers_not_found.md").exists()
     assert lost_file not in ragtrial(capsys, "validate").err
     Path("answers_not_found.md").write_text("Notes about other answers.", "utf-8")

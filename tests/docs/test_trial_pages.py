@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 PRINTED = {
     "cache": ["damaged"],
-    "comparing-sweeps": ["queries by", "effect on", "costs "],
+    "comparing-sweeps": ["questions by", "effect on", "costs "],
     "labels": ["new query 'refunds', 1 judgment written", "ndcg@5"],
     "query-by-query": [" won, ", "all against"],
     "report-page": ["report.html\ndifferences.svg\ndifferences.png\nrecall.svg\n"],

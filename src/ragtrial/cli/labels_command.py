@@ -221,7 +221,7 @@ def _converted_blocks(
     queries = converted.rows["queries"]
     written = counted(sum(len(query["relevant_docs"]) for query in queries), "label")
     place = "standard output" if output == "-" else output
-    return [*blocks, Line(f"wrote {place}: {counted(len(queries), 'query', 'queries')} with {written}")]
+    return [*blocks, Line(f"wrote {place}: {counted(len(queries), 'question')} with {written}")]
 
 
 def _places(label: converting.PlacedLabel, texts: library.Library) -> str:

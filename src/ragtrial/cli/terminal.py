@@ -224,10 +224,11 @@ class Terminal:
         """Print a warning of each kind on standard error, and the number of others; first what may change a verdict."""
         if self.quiet or not warnings:
             return
-        write(f"\n{counted(len(warnings), 'warning')}:", sys.stderr)
         kinds: dict[str, list[str]] = {}
         for warning in sorted(warnings, key=lambda warning: not warning.may_change_verdict):
             kinds.setdefault(warning.code, []).append(warning.message)
+        shown = f", {len(kinds):,} shown" if len(kinds) < len(warnings) else ""
+        write(f"\n{counted(len(warnings), 'warning')}{shown}:", sys.stderr)
         for code, (message, *others) in kinds.items():
             more = f" ({len(others):,} more {code}: --json shows all)" if others else ""
             write(indent(wrapped(message + more, self.prose_width - 2), "  "), sys.stderr)

@@ -131,10 +131,10 @@ def _blocks(config: str, run: runs.Run, content: Mapping[str, Any]) -> list[str 
     blocks: list[str | Table] = [
         f"config     {config} is valid; {counted(len(run.settings), 'setting')}",
         f"documents  {content['documents']:,}, {content['empty_documents']:,} of them empty",
-        f"queries    {content['queries']:,} with {counted(sum(content['judgments'].values()), 'judgment')}: {by_grade}",
+        f"questions  {content['queries']:,} with {counted(sum(content['judgments'].values()), 'judgment')}: {by_grade}",
     ]
     if without := content["queries_without_relevant"]:
-        blocks.append(f"           {counted(without, 'query has', 'queries have')} no relevant document")
+        blocks.append(f"           {counted(without, 'question has', 'questions have')} no relevant document")
     counts = content["passages"]
     hows = ", ".join(f"{counts[how]:,} {words}" for how, words in _HOWS.items() if counts[how])
     found = f"{counts['labelled']:,} labelled, all found: {hows}"

@@ -443,7 +443,7 @@ def _procedure_part(
     family = "" if comparisons == 1 else f", simultaneous for {counted(comparisons, 'comparison')}"
     confidence = percent(1 - procedure.level)
     if all(part.differing < LEAST_DIFFERENCES for part in parts):
-        units = "queries" if sizes is None else "clusters of queries"
+        units = "questions" if sizes is None else "clusters of questions"
         few = f"no two settings differ on {LEAST_DIFFERENCES} or more {units}."
         sentence = f"Too little data to compare by {inputs.primary}: {few}"
     elif options.judge is not None:

@@ -174,8 +174,8 @@ def cautions_of(
         skewed.sort(key=lambda part: -abs(part.skewness or 0.0))
         yield ReportWarning.of_verdict(
             "skewed-differences",
-            "a few queries make most of the difference, so these verdicts are less certain than stated: "
-            f"{listed(map(_skewness, skewed), _MOST_NAMED)}. Look at these queries (--queries), or add questions.",
+            "a few questions make most of the difference, so these verdicts are less certain than stated: "
+            f"{listed(map(_skewness, skewed), _MOST_NAMED)}. Look at these questions (--queries), or add others.",
         )
     clusters = max((part.clusters for part in parts if part.clusters is not None), default=LEAST_CLUSTERS)
     if clusters < LEAST_CLUSTERS:
@@ -208,6 +208,6 @@ def cautions_of(
 
 def _skewness(part: ComparisonPart) -> str:
     skewness = part.skewness or 0.0
-    units = "queries" if part.clusters is None else "clusters"
+    units = "questions" if part.clusters is None else "clusters"
     counts = f"(skewness {skewness:+.1f}: {part.units:,} {units}, {queries_for_skewness(skewness):,} needed)"
     return f"{part.setting} against {part.baseline} {counts}"

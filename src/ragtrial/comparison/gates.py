@@ -167,7 +167,7 @@ def _bound_finding(gate: Gate, name: str, setting: SettingPart) -> Finding:
     is_cost = gate.quantity in COSTS
     value = setting.cost(gate.quantity) if is_cost else setting.scores[gate.quantity].mean
     if value is None:
-        return Finding(setting=name, outcome="undecided", found="was not measured" if is_cost else "no query counts")
+        return Finding(setting=name, outcome="undecided", found="was not measured" if is_cost else "no question counts")
     fails = _BOUNDS[gate.relation](_side(value, gate.limit), 0)
     found = _beside(value, gate.limit, "")
     if not is_cost and metric_called(gate.quantity).definition.needs == "forbidden":  # few questions have such labels
@@ -328,7 +328,7 @@ def _baseline_faults(gate: Gate, subject: Subject) -> Iterator[str]:
     elif gate.setting == baseline or set(subject.settings) <= {baseline}:
         yield f"there is nothing to compare with the baseline {baseline!r}; name another setting."
     if metric in COSTS:
-        yield f"{metric} is not compared query by query; give a limit, as in {metric} > 0.2."
+        yield f"{metric} is not compared question by question; give a limit, as in {metric} > 0.2."
     elif gate.limit < 0:
         yield f"the margin is {gate.limit:g}; it must be at least 0."
     elif told := too_wide(gate.limit, metric):

@@ -77,14 +77,14 @@ def select_winner(
     values = values[:, ~np.isnan(values).any(axis=0)]
     settings, n = values.shape
     if not settings or not n:
-        sentence = "no query counts for all settings: nothing to choose by"
+        sentence = "no question counts for all settings: nothing to choose by"
         return SelectionPart(metric=metric, n=n, seed=seed, sentence=sentence)
     winner = int(_best(values.mean(axis=1)[None])[0].argmax())
     name, mean = names[winner], float(scores[winner, ~np.isnan(scores).any(axis=0)].mean())
     of_clusters = linearised(sign * scores, clusters)
     units = of_clusters.shape[1]
     if settings < 2 or units < LEAST_QUERIES:
-        noun = "queries" if clusters is None else "clusters of queries"
+        noun = "questions" if clusters is None else "clusters of questions"
         few = f"fewer than {LEAST_QUERIES} {noun} ({units}): how much is luck is not known"
         sentence = "one setting: nothing was chosen" if settings < 2 else few
         return SelectionPart(metric=metric, setting=name, mean=mean, n=n, seed=seed, sentence=sentence)

@@ -160,8 +160,8 @@ def _warning(part: SlicePart, whole: tuple[float, float] | None) -> WarningPart:
     return WarningPart(
         code="slice-contradicts",
         may_change_verdict=True,
-        message=f"{part.setting} is {overall} than {part.baseline} over all queries, and {here} over the {part.n:,} of "
-        f"{part.slicing} {part.name}: {signed(part.difference, part.n)}, {ends}.",
+        message=f"{part.setting} is {overall} than {part.baseline} over all questions, and {here} over the {part.n:,} "
+        f"of {part.slicing} {part.name}: {signed(part.difference, part.n)}, {ends}.",
     )
 
 

@@ -99,7 +99,7 @@ def verdict_table(
         mean = mean_number(rows[0].mean_baseline, rows[0].n) if len({part.mean_baseline for part in rows}) == 1 else ""
         place = sum((part.gain or 0.0) > 0 for part in rows)
         table.insert(place, [rows[0].baseline, mean, *[""] * (len(titles) - 2), f"({_word_on_top(conclusion)})"])
-    unit = "queries" if all(part.clusters is None for part in rows) else "clusters of queries"
+    unit = "questions" if all(part.clusters is None for part in rows) else "clusters of questions"
     few = f"the two differ on fewer than {LEAST_DIFFERENCES} {unit}; no interval is given."
     rough = f"{FEW_DIFFERENCES} {unit} or fewer differ, so this interval is rough."
     is_starred, of_margin = any(row[-1].endswith("*") for row in table), {"no worse", "worse within the margin"}

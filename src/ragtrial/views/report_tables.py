@@ -140,8 +140,10 @@ def cost_table(settings: Sequence[SettingPart]) -> Table:
         own = [number(vector, 0), *own] if per_vector else own
         rows.append([setting.name, number(read, 0), *shown, *(number(one, 1) for one in (*made, size)), *own])
     rows = rows if any(setting.costs or setting.latency for setting in settings) else []
+    is_embedded = any(setting.costs and setting.costs.embedding_seconds for setting in settings)
+    notes = ["embed s: of the model alone; the line `embeddings` of a run has loading it and writing vectors, too."]
     titles = ["costs", unit, "ms p50", "p95", last, "embed s", "index s", "index MB", *per_vector, *_PAID.values()]
-    return Table.of(titles, rows).known()
+    return replace(Table.of(titles, rows).known(), notes=notes if is_embedded else [])
 
 
 def _context_unit(settings: Sequence[SettingPart]) -> str:
@@ -169,7 +171,8 @@ def audit_table(report: Report, settings: Sequence[SettingPart]) -> Table:
             short = [f"{setting.audit.short_queries:,}"] if some_are_short else []
             rows.append([setting.name, *map(number, shares), change, *short])
     columns = ["index against exact search", "ANN recall", "lowest", "change", *(["short"] if some_are_short else [])]
-    return replace(Table.of(columns, rows), notes=[f"change: of {report.primary_metric}; below 0, the index loses."])
+    note = f"lowest: of one question; change: of {report.primary_metric}, below 0 the index loses."
+    return replace(Table.of(columns, rows), notes=[note])
 
 
 def separation_tables(report: Report, settings: Sequence[SettingPart]) -> list[Table]:

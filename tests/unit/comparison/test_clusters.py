@@ -167,7 +167,7 @@ def test_too_few_differing_clusters_have_no_interval_and_are_told() -> None:
     assert of_clusters(10, 20).verdict == "worse"
     assert of_clusters(10, 14).verdict == "worse"
     comparison = compare_settings(repeated(scores_of(9, 0.1), 3), ComparisonOptions(procedure=Procedure(flips=500)))
-    assert "fewer than 10 clusters of queries; no interval is given" in comparison_text(comparison, 160)
+    assert "fewer than 10 clusters of questions; no interval is given" in comparison_text(comparison, 160)
     queries = [query_of(place, cluster=f"c{place // 2}") for place in range(40)]
     made = compared(contest_between({"old": np.full(40, 0.5), "new": np.tile([0.25, 0.75], 20)}, queries), "old")
     (part,) = made.comparisons

@@ -75,7 +75,7 @@ def test_the_procedure_is_that_of_the_metric_that_decides() -> None:
     report = contests.report_of({"a": [0.5] * 40, "b": list(few)})
     report = contests.with_metric(report, "recall@3", {"a": [0.5] * 40, "b": list(many)})
     by_few, by_many = (compare(report, metric=name).procedure.sentence for name in ("ndcg@3", "recall@3"))
-    assert by_few == "Too little data to compare by ndcg@3: no two settings differ on 10 or more queries."
+    assert by_few == "Too little data to compare by ndcg@3: no two settings differ on 10 or more questions."
     assert by_many.startswith("Paired sign-flip test")
 
 
@@ -158,8 +158,8 @@ def test_claims_from_few_skewed_differences_are_told_and_nothing_else() -> None:
     (told,) = compared(skewed(12), "old").warnings  # 25 / 2 = 12.5
     assert told.code == "skewed-differences"
     assert told.message == (
-        "a few queries make most of the difference, so these verdicts are less certain than stated: new against old "
-        "(skewness +0.7: 12 queries, 13 needed). Look at these queries (--queries), or add questions."
+        "a few questions make most of the difference, so these verdicts are less certain than stated: new against old "
+        "(skewness +0.7: 12 questions, 13 needed). Look at these questions (--queries), or add others."
     )
     assert compared(skewed(15), "old").warnings == []
     assert only(compared(skewed(12), "old")).caution == "skewed"

@@ -55,7 +55,7 @@ def test_a_gate_means_what_it_says(text: str, setting: str | None, quantity: str
     ("ndcg@10 worse than hybrid", "this is no gate."),
     ("dense: ndcg@10 worse than baseline", "there is nothing to compare with the baseline 'dense'; name another"),
     ("latency.p59 > 1", "there is no 'latency.p59'. Did you mean 'latency.p99'?"),
-    ("latency.p95 worse than baseline", "latency.p95 is not compared query by query; give a limit"),
+    ("latency.p95 worse than baseline", "latency.p95 is not compared question by question; give a limit"),
 ])  # fmt: skip
 def test_a_gate_that_says_nothing_is_refused_with_the_way_out(text: str, told: str) -> None:
     assert told in message(text)
@@ -116,7 +116,7 @@ def test_bounds_are_met_up_to_rounding_and_the_unknown_is_undecided() -> None:
     assert gate_line(outcome) == "gate failed: ndcg@10 < 0.70: a 0.69996; b 0.5000; 1 other passed"
     assert judged("c: ndcg@10 < 0.70", settings=three).outcome == "passed"
     assert [finding.setting for finding in judged("a: ndcg@10 < 0.70", settings=three).findings] == ["a"]
-    assert gate_line(judged("ndcg@10 < 0.7", settings=[setting("a", ndcg_10=None)])).endswith(": a no query counts")
+    assert gate_line(judged("ndcg@10 < 0.7", settings=[setting("a", ndcg_10=None)])).endswith(": a no question counts")
     slow = [setting("a", p95=0.3), setting("b", p95=0.1), setting("c")]
     outcome = judged("latency.p95 > 0.2", settings=slow)
     assert gate_line(outcome) == "gate failed: latency.p95 > 0.2: a 0.3000; 1 other passed"

@@ -121,10 +121,10 @@ def test_identical_settings_share_draws_and_the_sentence_has_both_scores() -> No
 
 @pytest.mark.parametrize(("scores", "setting", "sentence"), [
     ({"one": [0.5] * 20}, "one", "one setting: nothing was chosen"),
-    ({"one": [0.5] * 9, "two": [0.6] * 9}, "two", "fewer than 10 queries (9): how much is luck is not known"),
-    ({"one": [0.5], "two": [0.6]}, "two", "fewer than 10 queries (1): how much is luck is not known"),
-    ({"one": [None, 1.0], "two": [1.0, None]}, None, "no query counts for all settings: nothing to choose by"),
-    ({"one": [], "two": []}, None, "no query counts for all settings: nothing to choose by"),
+    ({"one": [0.5] * 9, "two": [0.6] * 9}, "two", "fewer than 10 questions (9): how much is luck is not known"),
+    ({"one": [0.5], "two": [0.6]}, "two", "fewer than 10 questions (1): how much is luck is not known"),
+    ({"one": [None, 1.0], "two": [1.0, None]}, None, "no question counts for all settings: nothing to choose by"),
+    ({"one": [], "two": []}, None, "no question counts for all settings: nothing to choose by"),
 ])  # fmt: skip
 def test_a_winner_alone_is_explained(scores: dict[str, list[float | None]], setting: str | None, sentence: str) -> None:
     part = winner_of(contest_between(scores))

@@ -113,7 +113,7 @@ def test_a_slice_that_contradicts_the_whole_is_told(sign: int, of_all: str, here
     few = next(part for part in made.comparisons if part.name == "few")
     assert few.ci is not None
     assert [warning.message for warning in made.warnings] == [
-        f"new is {of_all} than old over all queries, and {here} over the 12 of tag few: "
+        f"new is {of_all} than old over all questions, and {here} over the 12 of tag few: "
         f"{few.difference:+.3f}, {few.ci[0]:+.3f} to {few.ci[1]:+.3f}."
     ]
     assert [part.name for part in made.comparisons if part.contradicts] == ["few"]
@@ -133,7 +133,7 @@ def test_slices_that_show_nothing_and_those_of_many_settings() -> None:
     assert (made.comparisons != [], SlicesView().section(made)) == (True, None)
     made = sliced(contest_between({"a": [0.1], "b": [0.2]}, tagged("x")))
     assert (made.comparisons, slice_overview(made, 80).cells) == ([], [])
-    assert slice_heading(made) == ("No slices: by tag, relevant documents and length all queries are of one kind.")
+    assert slice_heading(made) == ("No slices: by tag, relevant documents and length all questions are of one kind.")
     chance = np.random.default_rng(0)
     queries = [query_of(number, tags=["a" if number % 2 else "b"]) for number in range(30)]
     values = {f"s{number:02}": chance.random(30).tolist() for number in range(25)}
@@ -161,7 +161,7 @@ def test_pairs_with_the_best_or_with_the_baseline_are_sliced() -> None:
     assert [(part.baseline, part.setting) for part in found.comparisons] == [
         *[("main:a", "branch:a")] * 2, *[("main:b", "branch:b")] * 2
     ]  # fmt: skip
-    assert slice_heading(found).startswith("Differences in ndcg@10 from the baseline of each, by kind of query.")
+    assert slice_heading(found).startswith("Differences in ndcg@10 from the baseline of each, by kind of question.")
 
 
 def test_slices_count_queries_of_both_settings_and_may_have_none() -> None:
@@ -201,22 +201,22 @@ def test_the_tables_mark_what_is_shown_and_what_contradicts() -> None:
     made = SlicesPart(
         metric=METRIC, least_differences=10, slicings=["tag"], comparisons=parts, settings_left_out=0, warnings=[]
     )
-    assert slice_overview(made, 66).cells == [
-        ["queries by", "slice", "queries", "new", "other"],
+    assert slice_overview(made, 68).cells == [
+        ["questions by", "slice", "questions", "new", "other"],
         ["tag", "x", "12", "+0.100 ±0.090*", "0.000        "],
         ["", "y", "12", "-0.200 ±0.100!", "0.000 ±0.100 "],
         ["relevant documents", "1", "12", "-", "+0.250 ±0.350 "],
     ]
-    assert slice_overview(made, 65).cells == [
-        ["queries by", "slice", "queries", "new", "other"],
+    assert slice_overview(made, 67).cells == [
+        ["questions by", "slice", "questions", "new", "other"],
         ["tag", "x", "12", "+0.100*", "0.000 "],
         ["", "y", "12", "-0.200!", "0.000 "],
         ["relevant documents", "1", "12", "-", "+0.250 "],
     ]
-    assert [row[3:] for row in slice_overview(made, 50).cells] == [["new"], ["+0.100*"], ["-0.200!"], ["-"]]
+    assert [row[3:] for row in slice_overview(made, 52).cells] == [["new"], ["+0.100*"], ["-0.200!"], ["-"]]
     alone = made.model_copy(update={"comparisons": parts[:3]})
-    assert slice_overview(alone, 45).cells == [row[:4] for row in slice_overview(made, 65).cells]
+    assert slice_overview(alone, 47).cells == [row[:4] for row in slice_overview(made, 67).cells]
     assert slice_heading(made) == (
-        "Differences in ndcg@10 from old, by kind of query. ± half-width of the interval; * significant; ! significant "
-        "and opposite to the overall result"
+        "Differences in ndcg@10 from old, by kind of question. ± half-width of the interval; * significant; ! "
+        "significant and opposite to the overall result"
     )

@@ -149,7 +149,7 @@ def test_what_only_rounding_or_reports_keep_apart_is_not_matched() -> None:
     titles = [f"effect on {METRIC}", "from", "to", "pairs", "mean", "difference", "interval", "p"]
     assert effect_table(found).cells[0][:8] == titles
     assert effect_table(found).cells[-1][1:] == [
-        "1", "2", "3", f"{base.mean() + 1.1 / 3:.3f}", "0.000", "-", "-", "queries that differ: 0 of 20",
+        "1", "2", "3", f"{base.mean() + 1.1 / 3:.3f}", "0.000", "-", "-", "questions that differ: 0 of 20",
     ]  # fmt: skip
     one = report_of([swept("a", {SIZE: 1}, [0.1]), swept("a", {SIZE: 2}, [0.2])], run_id="one")
     two = report_of([swept("a", {SIZE: 1}, [0.5]), swept("a", {SIZE: 2}, [0.8])], run_id="two")

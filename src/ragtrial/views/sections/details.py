@@ -184,12 +184,12 @@ class SlicesView(View[SlicesPart]):
 def slice_heading(slices: SlicesPart) -> str:
     """One line above the overview: the meaning of the differences and of their marks."""
     if not slices.comparisons:
-        return "No slices: by tag, relevant documents and length all queries are of one kind."
+        return "No slices: by tag, relevant documents and length all questions are of one kind."
     baselines = {part.baseline for part in slices.comparisons}
     shared = baselines.pop() if len(baselines) == 1 else "the baseline of each"
     left_out = f" {slices.settings_left_out:,} more settings are left out." if slices.settings_left_out else ""
     return (
-        f"Differences in {slices.metric} from {shared}, by kind of query.{left_out} ± half-width of the interval; "
+        f"Differences in {slices.metric} from {shared}, by kind of question.{left_out} ± half-width of the interval; "
         "* significant; ! significant and opposite to the overall result"
     )
 
@@ -214,8 +214,9 @@ def _differences(slices: SlicesPart, *, intervals: bool) -> Table:
     for (slicing, name, queries), marked in cells.items():
         rows.append(["" if slicing == before else slicing, name, queries, *marked])
         before = slicing
-    columns = [Column(name, importance=-place if place else None) for place, name in enumerate(settings)]
-    return Table([Column("queries by", is_text=True), Column("slice", is_text=True), Column("queries"), *columns], rows)
+    columns = [Column("questions by", is_text=True), Column("slice", is_text=True), Column("questions")]
+    columns += [Column(name, importance=-place if place else None) for place, name in enumerate(settings)]
+    return Table(columns, rows)
 
 
 def _marked(part: SlicePart, *, interval: bool) -> str:
@@ -257,10 +258,10 @@ def effect_table(effects: EffectsPart) -> Table:
     rows, before = [], ""
     for part in effects.effects:
         name = part.levels.parameter
-        cells = ["-", "-", "-", "no query counts for all" if part.matched else "no settings match in all else"]
+        cells = ["-", "-", "-", "no question counts for all" if part.matched else "no settings match in all else"]
         if part.difference is not None:
             p = "-" if part.p_corrected is None else probability(part.p_corrected)
-            few = "" if part.ci else f"queries that differ: {part.differing} of {part.n:,}"
+            few = "" if part.ci else f"questions that differ: {part.differing} of {part.n:,}"
             cells = [signed(part.difference, part.n), signed_interval(part.ci, part.n), p, few]
         levels = ["" if name == before else name, *_ends(part.levels), str(part.matched)]
         rows.append([*levels, mean_number(part.mean, part.n), *cells])
