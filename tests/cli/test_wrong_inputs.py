@@ -219,7 +219,7 @@ SEVERAL: Mapping[str, tuple[dict[str, Any], Sequence[str], list[str]]] = {
             '  {"id": "q4", "text": "z", "relevant_docs": [{"doc": "returns.md"},\n'
             '    {"doc": "returns.md", "relevance": 2}]}'
             "]}\n"
-        }, (), [f"{LABELS_FILE}:3:5", f"{LABELS_FILE}:4:44", f"{LABELS_FILE}:5:47", f"{LABELS_FILE}:6:3"],
+        }, (), [f"{LABELS_FILE}:3:5", f"{LABELS_FILE}:4:44", f"{LABELS_FILE}:5:47", f"{LABELS_FILE}:7:5"],
     ),
     "labels": (
         {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +35,6 @@ class ComparisonInputs:
     def better(self) -> Mapping[str, Direction]:
         """The directions that are given for metrics of tables."""
         return {}
-
-    def command(self, name: str, *more: str) -> str:
-        """The command ``name`` about the same reports, with the same options."""
-        given = [f"--{option}={value}" for option in ("results", "baseline", "metric", "margin", "confidence")
-                 if (value := getattr(self, option)) not in (None, "results", 0.95)]  # fmt: skip
-        return shlex.join(["ragtrial", name, *self.reports, *given, *(["--common"] if self.common else []), *more])
 
     def inputs(
         self, metrics: Sequence[str] | None = None, *, settings: Sequence[str] = (), **options: bool
@@ -89,7 +82,7 @@ class ModelInputs:
     endpoint: str | None = option("The URL before /chat/completions.", "URL")
     model: str | None = option("The model, as the endpoint knows it.", "NAME")
     api_key: str | None = option("The environment variable that holds the key: '${NAME}'.", "VARIABLE")
-    prompt: Path | None = option("Your own prompt.", "FILE")
+    prompt: Path | None = option("Your own prompt, with {passage} and {query} (judge) or {task} (questions).", "FILE")
     only_plan: bool = option("Say what it would take, and send nothing.", flags="--plan")
     calls: int | None = option("Send at most N requests.", "N", at_least=1)
     budget: float | None = option("Spend at most this; needs --price.", "MONEY", at_least=0)

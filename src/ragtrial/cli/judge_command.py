@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -15,18 +14,13 @@ from ragtrial.errors import InputError, counted
 from ragtrial.labelling import judging
 
 
-@dataclass(frozen=True)
-class _Judge(ModelInputs):
-    prompt: Path | None = option("Your own prompt, with {query} and {passage}.", "FILE")
-
-
 @declare("judge")
 def command(
     terminal: Terminal,
     *,
     compared: ComparisonInputs,
     settings: tuple[str, ...] = SETTINGS,
-    judge: _Judge,
+    judge: ModelInputs,
     offline: bool = option("Grade by shared words instead: a poor judge that needs no model."),
     depth: int | None = option("Judge the first K of each setting (default: the metric's cutoff).", "K", at_least=1),
     queries: int | None = option("Judge N queries, those with people's labels first.", "N", at_least=1),
@@ -45,6 +39,7 @@ def command(
     prompt = judge.template(judging.JUDGE_PROMPT, judging.JUDGE_PLACES) if chat else None
     model = judging.Judging(chat, prompt) if chat and prompt else None
     inputs = compared.inputs(settings=settings, may_be_one=True, may_be_unlabelled=True).limited_to([])
+    _, options = compared.with_options(inputs)
     texts = judging.texts_to_judge(inputs, depth, queries, judge.seed, config, terminal.progress())
     terminal.warn(inputs.warnings)
     if model is None:
@@ -62,8 +57,7 @@ def command(
     _write(rows, output)
     if not rows:
         raise InputError("nothing was sent: one query could cost more than the budget. Raise --calls or --budget.")
-    chosen = [word for setting in settings if len(settings) > 1 for word in ("--setting", setting)]
-    return _answer(rows, output, len(texts), compared.command("compare", *chosen, "--judge", str(output)))
+    return _answer(rows, output, len(texts), options.commands(inputs).compare("--judge", str(output)))
 
 
 def _write(rows: list[judgments.ModelJudgment], output: Path) -> None:

@@ -18,7 +18,7 @@ from ragtrial.evaluation import metrics
 from ragtrial.report import find, model
 from ragtrial.views.table import Table
 
-_IMPORTANCE = {"labels": 1, "queries": 2, "experiment": 3, "settings": 4}
+_IMPORTANCE = {"labels": 1, "questions": 2, "experiment": 3, "settings": 4}
 _Kind = Literal["retrievers", "refiners", "chunkers", "embedders", "executors", "stores", "collections", "metrics",
                 "runs"]  # fmt: skip
 
@@ -65,7 +65,7 @@ def _runs(terminal: Terminal, directory: Path) -> Answer:
         time = model.run_time(report.run_id)
         date = f"{time:%Y-%m-%d %H:%M}" if time else ""
         cells.append([report.run_id, date, report.experiment, *numbers, result, report.parent or ""])
-    columns = ["run", "date (UTC)", "experiment", "settings", "queries", "labels", "top setting", "scored again from"]
+    columns = ["run", "date (UTC)", "experiment", "settings", "questions", "labels", "top setting", "scored again from"]
     shown = len(columns) if any(row[-1] for row in cells) else -1
     table = Table.of(columns[:shown], [row[:shown] for row in cells], texts=(0, 1, 2, 6))
     weighed = [replace(column, importance=_IMPORTANCE.get(column.title)) for column in table.columns]

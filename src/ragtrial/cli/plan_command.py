@@ -6,7 +6,6 @@ from ragtrial import config as configs
 from ragtrial.cli.options import CONFIG, OVERRIDES, declare, option
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.components.embedders import model_files
-from ragtrial.config import sweep
 from ragtrial.errors import counted
 from ragtrial.pipeline import run as runs
 from ragtrial.progress import Listener
@@ -39,11 +38,7 @@ def command(
     lines += dry_run_lines.plan_lines(plan, terminal.width, verbose=terminal.verbose)
     lines += ["", *dry_run_lines.total_lines(plan)]
     if experiment.search:
-        lines += ["", _search_line(run, experiment.search)]
+        search = experiment.search
+        more = f"These are the settings of the config; the search ({search.method}) tries up to {search.settings} more."
+        lines += ["", f"{more} {search_run.power_sentence(search_run.split_of(run, search), search)}"]
     return Answer(dry_run_lines.plan_json(plan), lines, run.setting_warnings)
-
-
-def _search_line(run: runs.Run, options: sweep.SearchOptions) -> str:
-    """The settings that a search adds to the settings of the config, and the difference that it can show."""
-    more = f"These are the settings of the config; the search ({options.method}) tries up to {options.settings} more."
-    return f"{more} {search_run.power_sentence(search_run.split_of(run, options), options)}"

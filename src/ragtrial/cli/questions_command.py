@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
@@ -17,18 +16,13 @@ from ragtrial.errors import InputError, counted, did_you_mean, listed
 from ragtrial.labelling import drafting as drafts, label_target, worklist
 
 
-@dataclass(frozen=True)
-class _Drafter(ModelInputs):
-    prompt: Path | None = option("Your own prompt, with {task} and {passage}.", "FILE")
-
-
 @declare("questions")
 def command(
     terminal: Terminal,
     *,
     config: str = CONFIG,
     overrides: tuple[str, ...] = OVERRIDES,
-    drafter: _Drafter,
+    drafter: ModelInputs,
     count: int = option("How many to draft.", default=40, at_least=1),
     styles: str = option("Ways to ask, comma-separated.", "NAMES", default="factual,keywords,how-to,reworded"),
     unanswerable: float = option("Share without an answer.", "SHARE", default=0.1, at_least=0, at_most=1),

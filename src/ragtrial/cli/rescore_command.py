@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ragtrial.cli.options import RESULTS, argument, declare, option
-from ragtrial.cli.show_command import compared_settings, score_blocks
+from ragtrial.cli.show_command import all_warnings, compared_settings, result_json, score_blocks
 from ragtrial.cli.terminal import Answer, Line, Terminal
 from ragtrial.report import model
 from ragtrial.scoring import rescore
@@ -33,18 +33,8 @@ def command(
         model.load_report(report, results), labels, overrides=overrides, metrics=metrics, config_file=config,
         target=output, progress=terminal.progress(),
     )  # fmt: skip
-    named = config or (labels if labels and labels.suffix in (".yaml", ".yml") else None)
-    known = named and str(named)
-    comparison = compared_settings(scored, known, labels if labels and labels.suffix == ".json" else None)
-    content = {
-        "report": str(scored.folder / "report.json"),
-        "run_id": scored.run_id,
-        "parent": scored.parent,
-        "primary_metric": scored.primary_metric,
-        "settings": report_tables.scores_json(scored),
-        **({"conclusion": comparison.conclusion} if comparison else {}),
-    }
-    tables = score_blocks(scored, comparison, terminal.width, scored.ranked_settings(), None, known)
-    tables.append(report_tables.budget_table(scored, scored.settings, terminal.width))
+    comparison = compared_settings(scored, labels=str(labels) if labels and labels.suffix == ".json" else "")
+    content = {**result_json(scored, comparison), "parent": scored.parent}
+    tables = score_blocks(scored, comparison, terminal.width, scored.ranked_settings())
     blocks = [report_tables.header_line(scored), "", *tables, "", Line(f"report: {content['report']}")]
-    return Answer(content, blocks, [*(comparison.warnings if comparison else ()), *scored.warnings])
+    return Answer(content, blocks, all_warnings(scored, comparison))

@@ -13,7 +13,7 @@ from ragtrial import config as configs, experiment as experiments
 from ragtrial.cache import atomic
 from ragtrial.cli.gating import Checks, GateOptions, RunBaseline, checks_for_run
 from ragtrial.cli.options import CONFIG, OVERRIDES, SETTINGS, declare, option
-from ragtrial.cli.show_command import compared_settings, detail_blocks, score_blocks
+from ragtrial.cli.show_command import all_warnings, compared_settings, detail_blocks, result_json, score_blocks
 from ragtrial.cli.terminal import Answer, Line, RunListener, Terminal
 from ragtrial.comparison import comparing, comparison_input, comparison_parts
 from ragtrial.comparison.gates import Findings
@@ -80,11 +80,7 @@ def _answer(terminal: Terminal, report: model.Report, checks: Checks | None, con
     blocks = [report_tables.header_line(report), "", *result, "", *where]
     total, errors = checks.write(findings) if checks and findings else ([], [])
     content = {
-        "report": str(report.folder / "report.json"),
-        "run_id": report.run_id,
-        "primary_metric": report.primary_metric,
-        "settings": report_tables.scores_json(report),
-        "conclusion": comparison and comparison.conclusion,
+        **result_json(report, comparison),
         "failures": report.failures,
         **(findings.as_json() if findings else {}),
         "comparison": compared,
@@ -95,7 +91,7 @@ def _answer(terminal: Terminal, report: model.Report, checks: Checks | None, con
     return Answer(
         {key: value for key, value in content.items() if value is not None},
         [*blocks, *total],
-        list(dict.fromkeys([*(comparison.warnings if comparison else ()), *report.warnings])),
+        all_warnings(report, comparison),
         errors=[*_failure_lines(report), *errors],
         code=findings.exit_code if findings else failed,
     )
@@ -146,7 +142,6 @@ def _result_blocks(
     if len(report.settings) > len(shown):
         every = report_tables.show_command(report)
         blocks.append(f"The first {len(shown)} of {len(report.settings):,} settings; `{every}` has all.\n")
-    blocks.append(report_tables.budget_table(report, shown, width))
     return [*blocks, *detail_blocks(report, ranked, costs=shown if len(shown) > 1 else ())]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import click
 
@@ -62,19 +62,19 @@ def command(
     scores: list[str | Table] = [tables.metric_table(loaded, chosen)]
     if metrics != "all":
         scores = score_blocks(loaded, comparison, terminal.width, chosen, names)
-        scores += [tables.budget_table(loaded, chosen, terminal.width), tables.context_table(chosen if costs else ())]
+        scores.append(tables.context_table(chosen if costs else ()))
     details = detail_blocks(loaded, chosen, costs=chosen if costs else ())
     blocks = [tables.header_line(loaded, tag), "", *scores, *details]
     facts = [tables.fact_table(chosen[0])] if setting else []
     blocks += [*facts, "", tables.lowest_queries(loaded, chosen[0], terminal.width)]
     for failure in loaded.failures:
         blocks += ["", f"{failure.name} failed and has no scores: {failure.error}"]
-    terminal.warn(list(dict.fromkeys([*(comparison.warnings if comparison else ()), *loaded.warnings])))
+    terminal.warn(all_warnings(loaded, comparison))
     return Answer(loaded, [*blocks, "", Line(f"report: {loaded.folder / 'report.json'}")])
 
 
 def compared_settings(
-    report: model.Report, config: str | None = None, labels: Path | None = None
+    report: model.Report, config: str | None = None, labels: str = ""
 ) -> comparison_parts.Comparison | None:
     """All settings by the primary metric; None where it counts for no query, or where there are very many.
 
@@ -90,17 +90,33 @@ def compared_settings(
     return None
 
 
+def all_warnings(report: model.Report, comparison: comparison_parts.Comparison | None) -> list[schema.WarningPart]:
+    """The warnings of a comparison of the report's settings, then the warnings of the report, each once."""
+    return list(dict.fromkeys([*(comparison.warnings if comparison else ()), *report.warnings]))
+
+
+def result_json(report: model.Report, comparison: comparison_parts.Comparison | None) -> dict[str, Any]:
+    """The result of a report that was just written, for programs."""
+    about = {"report": str(report.folder / "report.json"), "run_id": report.run_id}
+    about |= {"primary_metric": report.primary_metric, "settings": tables.scores_json(report)}
+    return about | ({"conclusion": comparison.conclusion} if comparison else {})
+
+
 def score_blocks(
     report: model.Report, comparison: comparison_parts.Comparison | None, width: int,
     settings: Sequence[schema.SettingPart], metrics: Sequence[str] | None = None, config: str | None = None,
 ) -> list[str | Table]:  # fmt: skip
-    """The conclusion, and the scores of ``settings`` with their verdicts; one line if no question counts."""
+    """The conclusion, and the scores of ``settings`` with their verdicts, within a budget, too.
+
+    One line if no question counts.
+    """
     if not report.scored_queries().scored:
         label = commands.Commands(config=config or report_inputs.config_of(report)).label_question()
         return [f"No question has a label that counts, so there are no scores. Label an answer: {label}"]
     conclusion = [*comparison.conclusion.sentences, ""] if comparison else []
     verdicts = comparison_tables.verdict_cells(comparison) if comparison else {}
-    return [*map(visible, conclusion), tables.score_table(report, width, settings, metrics, verdicts)]
+    scores = tables.score_table(report, width, settings, metrics, verdicts)
+    return [*map(visible, conclusion), scores, tables.budget_table(report, settings, width)]
 
 
 def detail_blocks(

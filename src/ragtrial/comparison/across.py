@@ -247,10 +247,8 @@ def _sentences(across: AcrossComparison, commands: Mapping[str, Commands]) -> It
         yield f"{count} data sets are few: they say little about how the settings compare on others."
     if lost:
         yield f"Next: look at the questions where {best} loses: {commands[lost[0].name].compare('--queries')}"
-    elif count < FEW:
-        yield f"Next: take {best}, and add data sets if it is to serve others."
     else:
-        yield f"Next: take {best}."
+        yield f"Next: take {best}{', and add data sets if it is to serve others' if count < FEW else ''}."
 
 
 def _against(part: AcrossPart, across: AcrossComparison, subject: str, rival: str) -> str:

@@ -59,7 +59,7 @@ class ComparisonOptions:
     config: str | None = None
     """The config of the reports, as a command names it; None if it is not known."""
 
-    labels: Path | None = None
+    labels: str = ""
     """The file of the labels, if it is not the config's."""
 
     shows_axes: bool = False
@@ -72,9 +72,8 @@ class ComparisonOptions:
         common += ["--confidence", f"{1 - level:.12g}"] if level != Procedure.level else []
         common += ["--common"] if inputs.is_common else []
         own = ["--judge", self.judge_file] if self.judge_file else []
-        commands = commands_about(inputs, common, own, self.config)
-        labels = str(self.labels) if self.labels else commands.labels
-        return replace(commands, labels=labels, after_axes=self.shows_axes)
+        commands = commands_about(inputs, common, own, self.config, self.labels)
+        return replace(commands, after_axes=self.shows_axes)
 
 
 def usual_margin(inputs: ComparisonInput) -> float:

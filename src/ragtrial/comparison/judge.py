@@ -361,25 +361,14 @@ def _about_people(
 
 
 def _circular(inputs: ComparisonInput, model: str) -> Iterator[ReportWarning]:
-    users = [setting.name for setting in inputs.settings if model in _strings(setting.part.parameters)]
+    name = json.dumps(model)  # within its quotation marks: not a part of another name
+    users = [setting.name for setting in inputs.settings if name in json.dumps(setting.part.parameters)]
     if users:
         yield ReportWarning(
             "judge-in-pipeline",
             f"the judge's model, {model}, is also used by settings that it judges ({listed(users, 4)}), and may favour "
             "them. The intervals stay valid, but another judge would narrow them more.",
         )
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """All strings in a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for entry in value.values():
-            yield from _strings(entry)
-    elif isinstance(value, Sequence):
-        for entry in value:
-            yield from _strings(entry)
 
 
 _MOST_PEOPLE = 2**20

@@ -190,19 +190,16 @@ def prompt_queries(text: str, file: Path, *, may_be_empty: bool = False) -> Prom
 
 
 def label_places(file: Path) -> Mapping[tuple[str, int], Fault]:
-    """The place of each label in a valid labels file, by query and number; under number -1 the place of the query.
-
-    Empty if ``file`` is another one, such as qrels.
-    """
+    """The place of each label in a valid labels file, by query and number; empty for other files, such as qrels."""
     if file.suffix != ".json" or not file.is_file():
         return {}
     text = read_text(file, LabelsError)
-    at, lines = fault_in(text, str(file)), dict[tuple[str, int], Fault]()
-    for row, query in enumerate(json.loads(text)["queries"]):
-        for number in range(-1, len(query["relevant_docs"])):
-            inner = ("relevant_docs", number) if number >= 0 else ()
-            lines[str(id_of(query["id"])), number] = at(("queries", row, *inner), "")
-    return lines
+    fault_at = fault_in(text, str(file))
+    return {
+        (str(id_of(query["id"])), number): fault_at(("queries", row, "relevant_docs", number), "")
+        for row, query in enumerate(json.loads(text)["queries"])
+        for number in range(len(query["relevant_docs"]))
+    }
 
 
 def _converted(file: Path) -> str:

@@ -204,7 +204,6 @@ class _Resolver:
 
     def merged(self, query: str, judgments: list[Judgment]) -> tuple[Judgment, ...]:
         """The judgments without repetitions; two grades for one document and passage are a fault."""
-        self._label = (query, "", -1)
         kept: dict[str, dict[tuple[tuple[Span, ...], str | None], Judgment]] = {}
         for judgment in judgments:
             doc = judgment.doc

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ragtrial.comparison.gates import known_metric
 from ragtrial.comparison.number_text import mean_number, number, signed, signed_interval
 from ragtrial.comparison.report_inputs import query_fingerprint, references_to
-from ragtrial.errors import ReportError, counted, did_you_mean
-from ragtrial.evaluation.metrics import METRICS, metric_called, parse_metric
+from ragtrial.errors import ReportError, counted
+from ragtrial.evaluation.metrics import METRICS, metric_called
 from ragtrial.evaluation.metrics.spelling import spellings
 from ragtrial.evaluation.separation import FEWEST_CLUSTERS
 from ragtrial.report.find import list_reports
@@ -213,14 +214,9 @@ def metric_table(report: Report, settings: Sequence[SettingPart]) -> Table:
 
 def named_metrics(report: Report, text: str) -> list[str]:
     """The metrics of ``report`` that a list like ``ndcg@10,MRR@10`` names. Raises ReportError, MetricError."""
-    names = [part if part in report.metrics else str(parse_metric(part)) for part in spellings(text)]
-    if not names:
-        raise ReportError(f"{text!r} names no metric. Run {report.run_id} has: {', '.join(report.metrics)}.")
-    for name in names:
-        if name not in report.metrics:
-            near = did_you_mean(name, report.metrics)
-            raise ReportError(f"run {report.run_id} has no {name!r}.{near} It has: {', '.join(report.metrics)}.")
-    return names
+    if names := [known_metric(part, list(report.metrics)) for part in spellings(text)]:
+        return names
+    raise ReportError(f"{text!r} names no metric. Run {report.run_id} has: {', '.join(report.metrics)}.")
 
 
 def fact_table(setting: SettingPart) -> Table:

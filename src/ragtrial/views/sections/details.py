@@ -122,7 +122,8 @@ class UnjudgedView(View[list[UnjudgedPart]]):
 
     def blocks(self, part: list[UnjudgedPart] | None, width: int, *, everything: bool) -> Iterator[str | Table]:
         yield unjudged_table(part or ())
-        yield from unjudged_reasons(part or ())
+        reasons = dict.fromkeys((own.metric, own.why_not_known) for own in part or () if own.why_not_known)
+        yield from (f"{metric}: what unjudged hits could change is not known: {why}" for metric, why in reasons)
 
     def section(self, part: Sequence[UnjudgedPart]) -> PageSection:
         return PageSection(summary=self.summary_lines(part))
@@ -141,12 +142,6 @@ def unjudged_table(parts: Sequence[UnjudgedPart]) -> Table:
     ]  # fmt: skip
     titles = ["scenarios", "against", "all against", "difference", "all for", "unjudged", "verdict"]
     return Table.of(titles, rows, texts=(0, 1))
-
-
-def unjudged_reasons(parts: Sequence[UnjudgedPart]) -> list[str]:
-    """Each reason once why the scenarios of a comparison are not known."""
-    reasons = dict.fromkeys((part.metric, part.why_not_known) for part in parts if part.why_not_known)
-    return [f"{metric}: what unjudged hits could change is not known: {why}" for metric, why in reasons]
 
 
 UNJUDGED = registered(UnjudgedView())

@@ -36,21 +36,16 @@ class SearchView(View["SearchResult"]):
             yield "\nNo search: all settings of this report were in its config."
             return
         yield from part.sentences
-        yield from search_tables(part, everything=everything).values()
+        yield trial_table(part, None if everything else _MOST_ROWS)
         yield f"\n{budget_line(part)}"
 
     def section(self, part: SearchResult) -> PageSection:
-        tables = list(search_tables(part, everything=True).items())
+        tables = [("Settings in the order of trying", trial_table(part))]
         return PageSection("Search", tables, [*part.sentences, budget_line(part), *part.refused])
 
 
-def search_tables(result: SearchResult, *, everything: bool = False) -> dict[str, Table]:
-    """The tables by their captions; without ``everything`` only the first rows of long tables."""
-    return {"Settings in the order of trying": _first(trial_table(result), everything=everything)}
-
-
-def trial_table(result: SearchResult) -> Table:
-    """One row per setting that was tried, in that order."""
+def trial_table(result: SearchResult, most: int | None = None) -> Table:
+    """One row for each of the first ``most`` settings that were tried, or for all; a note counts the others."""
     limited = list(result.trials[0].costs) if result.trials else []
     rows = []
     for trial in result.trials:
@@ -59,14 +54,10 @@ def trial_table(result: SearchResult) -> Table:
         costs = ["-" if (cost := trial.costs.get(name)) is None else f"{cost:,.3g}" for name in limited]
         rows.append([trial.setting, str(trial.queries), *means, *costs, f"{trial.seconds:,.0f}"])
     held_out = ["held out"] if result.held_out else []
-    return Table.of(["tried", "queries", "searched", "best so far", *held_out, *limited, "s"], rows)
-
-
-def _first(table: Table, *, everything: bool) -> Table:
-    if everything or len(table.rows) <= _MOST_ROWS:
+    table = Table.of(["tried", "questions", "searched", "best so far", *held_out, *limited, "s"], rows[:most])
+    if most is None or len(rows) <= most:
         return table
-    note = f"{counted(len(table.rows) - _MOST_ROWS, 'more row')}: ragtrial compare REPORT --search --full."
-    return replace(table, rows=table.rows[:_MOST_ROWS], notes=[*table.notes, note])
+    return replace(table, notes=[f"{counted(len(rows) - most, 'more row')}: ragtrial compare REPORT --search --full."])
 
 
 def budget_line(result: SearchResult) -> str:
