@@ -259,7 +259,7 @@ def test_runs_are_listed_newest_first_and_shown_by_id_folder_or_file(two_runs: l
     assert (made.code, made.err) == (0, "")
     header, *rows, others = made.out.splitlines()
     assert others.startswith("`ragtrial list WHAT` also lists retrievers, refiners, ")
-    assert header.split() == ["run", "date", "(UTC)", "experiment", "settings", "queries", "labels", "top", "setting"]
+    assert header.split() == ["run", "date", "(UTC)", "experiment", "settings", "questions", "labels", "top", "setting"]
     assert [row.split()[0] for row in rows] == two_runs[::-1]
     assert all(row.endswith("  dense ndcg@3 1.000") for row in rows)
     assert [row["name"] for row in ragtrial(capsys, "list", "runs", "--json").json] == two_runs[::-1]

@@ -146,8 +146,9 @@ class Checks:
         with contextlib.redirect_stdout(self.stdout):
             for form, target in self.options.files.items():
                 findings_files.WRITERS[form](target, findings)
-        *lines, total = findings_files.gate_lines(findings) or [""]
-        return ["", total] if total else [], lines
+        not_passed = [gate for gate in findings.gates if gate.outcome != "passed" or gate.is_incomplete]
+        total = findings_files.summary(findings)
+        return ["", total] if total else [], [findings_files.gate_line(gate) for gate in not_passed]
 
 
 def parse_checks(options: GateOptions, subject: all_gates.Subject, terminal: Terminal) -> Checks:

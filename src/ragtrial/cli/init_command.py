@@ -37,8 +37,6 @@ is at least 90% alike.
 _MOST_WHOLE = 0.05
 """Documents are scored if a larger share of the labels above grade 0 names whole documents."""
 
-_DOCUMENTS = ("account", "payment", "returns", "setup", "shipping", "warranty")
-
 
 @declare("init")
 def command(
@@ -61,7 +59,8 @@ def command(
         raise click.UsageError("--labels needs --corpus.")
     root = None if corpus is None else check_corpus(corpus, folder)
     start = translated(other, folder) if other else (_START / CONFIG_NAME).read_text("utf-8")
-    files = {CONFIG_NAME: start, **({} if corpus or other else _small())}
+    small = [] if corpus or other else [_START / _LABELS, *sorted(_START.glob("documents/*.md"))]
+    files = {CONFIG_NAME: start, **{path.relative_to(_START).as_posix(): path.read_text("utf-8") for path in small}}
     names, lost_file = [*files, *([_LABELS] if labels else ())], folder / LOST_ANSWERS
     if there := [folder / name for name in (*names, LOST_ANSWERS) if (folder / name).exists()]:
         again = f" {lost_file} says how to read corrected answers." if lost_file in there else ""
@@ -134,8 +133,3 @@ def _own_labels(terminal: Terminal, corpus: str, file: str, folder: Path, empty:
         whole = sum(label.document is not None for label in found)
         counts = {"whole_documents": whole, "passages": len(found) - whole}
         return {**answer.content, **counts, "bytes": int(texts.sizes.sum())}
-
-
-def _small() -> dict[str, str]:
-    names = (_LABELS, *(f"documents/{name}.md" for name in _DOCUMENTS))
-    return {name: (_START / name).read_text("utf-8") for name in names}

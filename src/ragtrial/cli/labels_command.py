@@ -115,9 +115,8 @@ def _next_command(corpus: str | None, config: str | None, output: str) -> str:
         queries = configs.load_config(config or CONFIG_NAME).dataset.queries
         if queries and Path(queries).resolve() == Path(output).resolve():
             return shlex.join(words)
-    if config is not None:
-        return shlex.join([*words, "--set", f"dataset.queries={output}"])
-    return shlex.join(["ragtrial", "init", "trial", "--corpus", str(corpus), "--labels", output])
+    start = ["ragtrial", "init", "trial", "--corpus", str(corpus), "--labels", output]
+    return shlex.join([*words, "--set", f"dataset.queries={output}"] if config else start)
 
 
 def _with_changes_since(

@@ -37,8 +37,7 @@ def command(
     lines = [f"{plan.experiment}: {counted(len(plan.settings), 'setting')}, {stages} in {plan.workspace}", ""]
     lines += dry_run_lines.plan_lines(plan, terminal.width, verbose=terminal.verbose)
     lines += ["", *dry_run_lines.total_lines(plan)]
-    if experiment.search:
-        search = experiment.search
+    if search := experiment.search:
         more = f"These are the settings of the config; the search ({search.method}) tries up to {search.settings} more."
         lines += ["", f"{more} {search_run.power_sentence(search_run.split_of(run, search), search)}"]
     return Answer(dry_run_lines.plan_json(plan), lines, run.setting_warnings)

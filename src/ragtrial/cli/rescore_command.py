@@ -34,7 +34,7 @@ def command(
         target=output, progress=terminal.progress(),
     )  # fmt: skip
     comparison = compared_settings(scored, labels=str(labels) if labels and labels.suffix == ".json" else "")
-    content = {**result_json(scored, comparison), "parent": scored.parent}
     tables = score_blocks(scored, comparison, terminal.width, scored.ranked_settings())
-    blocks = [report_tables.header_line(scored), "", *tables, "", Line(f"report: {content['report']}")]
+    blocks = [report_tables.header_line(scored), "", *tables, "", Line(f"report: {scored.folder / 'report.json'}")]
+    content = {**result_json(scored, comparison), "parent": scored.parent}
     return Answer(content, blocks, all_warnings(scored, comparison))

@@ -56,10 +56,8 @@ class Commands:
         return f"; CONFIG is the config of {which}" if self.config == UNKNOWN_CONFIG else ""
 
 
-def commands_about(
-    inputs: ComparisonInput, options: Sequence[str], own: Sequence[str], config: str | None, labels: str = ""
-) -> Commands:
-    """Commands about ``inputs``, whose comparison has the options ``options`` and ``own``; ``labels`` is as there.
+def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequence[str], config: str | None) -> Commands:
+    """Commands about ``inputs``, whose comparison has the options ``options`` and ``own``.
 
     Without ``config``, the commands name a config here that has the same text as the report's config.
     """
@@ -87,7 +85,7 @@ def commands_about(
     if len(reports) > 1 and inputs.baseline is None and inputs.pairs_by_name(names[0]):
         own = ["--all-pairs", *own]
     data_set = first.config.get("dataset") or {}
-    labels = labels or (OVERLAY if data_set.get("beir") and not data_set.get("overlay") else "")
+    labels = OVERLAY if data_set.get("beir") and not data_set.get("overlay") else ""
     folders = [reference for name in names for reference in references[name]]
     configs = map(config_of, reports.values())
     config = config or next((known for known in configs if known != UNKNOWN_CONFIG), UNKNOWN_CONFIG)

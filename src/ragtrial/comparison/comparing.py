@@ -72,8 +72,8 @@ class ComparisonOptions:
         common += ["--confidence", f"{1 - level:.12g}"] if level != Procedure.level else []
         common += ["--common"] if inputs.is_common else []
         own = ["--judge", self.judge_file] if self.judge_file else []
-        commands = commands_about(inputs, common, own, self.config, self.labels)
-        return replace(commands, after_axes=self.shows_axes)
+        commands = commands_about(inputs, common, own, self.config)
+        return replace(commands, labels=self.labels or commands.labels, after_axes=self.shows_axes)
 
 
 def usual_margin(inputs: ComparisonInput) -> float:

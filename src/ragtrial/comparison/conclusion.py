@@ -37,9 +37,6 @@ from ragtrial.scoring.tables.table_report import AMOUNT
 
 MOST_NAMED = 5
 
-LEAST_SCORED = LEAST_DIFFERENCES
-"""With fewer scored questions no setting is ranked."""
-
 WORSE: tuple[Verdict, ...] = ("worse", "worse within the margin")
 
 _ORDER: tuple[Verdict, ...] = (
@@ -165,7 +162,7 @@ class _Conclusion:
     def kind(self) -> ConclusionKind:
         if len(self.means) < 2:
             return "one setting"
-        if self.scored < LEAST_SCORED:
+        if self.scored < LEAST_DIFFERENCES:
             return "no ranking yet"
         if self.inputs.are_pairs_by_name:
             return "two runs"
@@ -201,7 +198,7 @@ class _Conclusion:
         """The headline, and a line for each verdict."""
         kind = self.kind
         if kind == "no ranking yet":
-            yield f"No ranking yet: {counted(self.scored, 'scored question')}; a ranking needs {LEAST_SCORED}."
+            yield f"No ranking yet: {counted(self.scored, 'scored question')}; a ranking needs {LEAST_DIFFERENCES}."
             return
         if kind == "two runs":
             same = identical if len(identical := self.named("identical")) > MOST_NAMED else []
@@ -335,13 +332,12 @@ class _Conclusion:
             return NextStepPart(action=action, command="ragtrial list retrievers")
         if self.kind == "no ranking yet":
             noun = "more question" if self.scored else "question"
-            return self._label(f"label at least {counted(LEAST_SCORED - self.scored, noun)}")
+            return self._label(f"label at least {counted(LEAST_DIFFERENCES - self.scored, noun)}")
         if not self.unclear:
             return None
-        if not any(map(self.is_unevenly_labelled, self.unclear)):
-            settling = self._settle()
-            if settling is not None and settling.questions is not None:
-                return settling
+        settling = None if any(map(self.is_unevenly_labelled, self.unclear)) else self._settle()
+        if settling is not None and settling.questions is not None:
+            return settling
         action = f"label the hits that could change this{self.commands.about_config}"
         return NextStepPart(action=action, command=self.commands.pool())
 

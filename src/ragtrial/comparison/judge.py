@@ -361,8 +361,7 @@ def _about_people(
 
 
 def _circular(inputs: ComparisonInput, model: str) -> Iterator[ReportWarning]:
-    name = json.dumps(model)  # within its quotation marks: not a part of another name
-    users = [setting.name for setting in inputs.settings if name in json.dumps(setting.part.parameters)]
+    users = [setting.name for setting in inputs.settings if json.dumps(model) in json.dumps(setting.part.parameters)]
     if users:
         yield ReportWarning(
             "judge-in-pipeline",

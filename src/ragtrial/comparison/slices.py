@@ -175,7 +175,9 @@ def slices_of(inputs: ComparisonInput, counted: Bools) -> list[QuerySlice]:
     judged = [query.relevant_docs for query in inputs.queries]
     relevant = [[label.doc for label in labels if label.relevance >= threshold] for labels in judged]
     numbers = np.array([len(docs if is_span else set(docs)) for docs in relevant])
-    by_number = _by_number("relevant passages" if is_span else "relevant documents", numbers)
+    slicing: SlicingName = "relevant passages" if is_span else "relevant documents"
+    bounds = (("0", 0, 0), ("1", 1, 1), ("2-3", 2, 3), ("4 and more", 4, np.inf))
+    by_number = [QuerySlice(slicing, name, (numbers >= low) & (numbers <= high)) for name, low, high in bounds]
     slices = [*_by_tag(inputs.queries), *by_number, *_by_length(inputs.queries, counted)]
     within = [replace(query_slice, members=query_slice.members & counted) for query_slice in slices]
     return [
@@ -189,11 +191,6 @@ def _by_tag(queries: Sequence[QueryPart]) -> Iterator[QuerySlice]:
         yield QuerySlice("tag", tag, np.array([tag in query.tags for query in queries], dtype=np.bool_))
     if tags:
         yield QuerySlice("tag", "no tag", np.array([not query.tags for query in queries], dtype=np.bool_))
-
-
-def _by_number(slicing: SlicingName, relevant: Scores) -> Iterator[QuerySlice]:
-    for name, low, high in (("0", 0, 0), ("1", 1, 1), ("2-3", 2, 3), ("4 and more", 4, np.inf)):
-        yield QuerySlice(slicing, name, (relevant >= low) & (relevant <= high))
 
 
 def _by_length(queries: Sequence[QueryPart], counted: Bools) -> Iterator[QuerySlice]:

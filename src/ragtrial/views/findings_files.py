@@ -20,15 +20,6 @@ from ragtrial.views.comparison_tables import looked_into_lines
 from ragtrial.views.table import Table, mean_row, mean_table
 
 
-def gate_lines(findings: Findings) -> list[str]:
-    """A line for each gate that did not pass, and a line that sums up; empty without any.
-
-    The line of a failed gate has the condition and the result.
-    """
-    lines = [gate_line(gate) for gate in findings.gates if gate.outcome != "passed" or gate.is_incomplete]
-    return lines + ([summary(findings)] if findings.gates else [])
-
-
 def summary(findings: Findings) -> str:
     """How many gates passed, and how many did not; empty without any."""
     outcomes = [str(gate.outcome) for gate in findings.gates]

@@ -55,9 +55,9 @@ def trial_table(result: SearchResult, most: int | None = None) -> Table:
         rows.append([trial.setting, str(trial.queries), *means, *costs, f"{trial.seconds:,.0f}"])
     held_out = ["held out"] if result.held_out else []
     table = Table.of(["tried", "questions", "searched", "best so far", *held_out, *limited, "s"], rows[:most])
-    if most is None or len(rows) <= most:
-        return table
-    return replace(table, notes=[f"{counted(len(rows) - most, 'more row')}: ragtrial compare REPORT --search --full."])
+    left_out = len(rows) - len(table.rows)
+    note = f"{counted(left_out, 'more row')}: ragtrial compare REPORT --search --full."
+    return replace(table, notes=[note] if left_out else [])
 
 
 def budget_line(result: SearchResult) -> str:
