@@ -335,7 +335,7 @@ def test_a_dash_writes_the_labels_alone_to_standard_output(convert: Conversions,
     made = succeeded(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "-")
     (query,) = json.loads(made.out)["queries"]
     assert query["relevant_docs"][0].items() >= label("hub/lights.md", RED).items()
-    assert "wrote standard output: 1 query with 1 label" in made.err
+    assert "wrote standard output: 1 question with 1 label" in made.err
     assert not Path("-").exists()
     both = ragtrial(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "-", "--json")
     assert (both.code, "would both go to standard output" in both.err) == (2, True)

@@ -57,11 +57,11 @@ def command(
         switches |= {**dict.fromkeys((f"--{view.name}" for view in views), True), "gates": not gates.is_empty}
         for name in (name for name, value in switches.items() if value):
             raise click.UsageError(f"--across cannot be combined with {name}; remove one of them.")
-        comparison = over_reports.compare_across(
+        over_data_sets = over_reports.compare_across(
             compared.reports, baseline=compared.baseline, settings=settings or None, metric=compared.metric,
             margin=compared.margin, confidence=compared.confidence, directory=compared.results, better=compared.better,
         )  # fmt: skip
-        return Answer(comparison, comparison_tables.across_blocks(comparison, terminal.width))
+        return Answer(over_data_sets, comparison_tables.across_blocks(over_data_sets, terminal.width))
     named = None if metrics in (None, "all") else list(spelling.spellings(str(metrics)))
     inputs = compared.inputs(named, settings=settings, all_pairs=all_pairs, may_be_unlabelled=judge is not None)
     if judge is not None and metrics is None:

@@ -97,7 +97,7 @@ def all_warnings(report: model.Report, comparison: comparison_parts.Comparison |
 
 def result_json(report: model.Report, comparison: comparison_parts.Comparison | None) -> dict[str, Any]:
     """The result of a report that was just written, for programs."""
-    about = {"report": str(report.folder / "report.json"), "run_id": report.run_id}
+    about: dict[str, Any] = {"report": str(report.folder / "report.json"), "run_id": report.run_id}
     about |= {"primary_metric": report.primary_metric, "settings": tables.scores_json(report)}
     return about | ({"conclusion": comparison.conclusion} if comparison else {})
 

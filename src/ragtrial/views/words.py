@@ -129,6 +129,7 @@ VIEW_COLUMNS = {
     "scored again from": "The run whose rankings were scored again, with other labels.",
     "people": "The grade that people gave.",
     "bias": "How much higher the judge scores the setting than people do.",
+    "equal scores": "How far the metric moves if documents with equal scores are in another order.",
     "settings": "The number of settings of a run.",
     "top setting": "The setting with the best mean of the primary metric, which may be chance.",
     "what": "A kind of cached work.",
