@@ -127,7 +127,7 @@ def ragtrial_codes(qrels: str, run: str) -> Callable[[], dict[str, float]]:
     import numpy as np
 
     from ragtrial.evaluation.evaluators import Evaluation
-    from ragtrial.evaluation.grading import grade_codes
+    from ragtrial.evaluation.grading import DocumentLabels
     from ragtrial.evaluation.metrics import parse_metrics
     from ragtrial.rankings import from_rows
     from ragtrial.runs.qrels import Qrels
@@ -146,7 +146,7 @@ def ragtrial_codes(qrels: str, run: str) -> Callable[[], dict[str, float]]:
     metrics = parse_metrics(METRICS)
 
     def work() -> dict[str, float]:
-        graded = grade_codes(rankings, table.judgments, codes, rankings.depth)
+        graded = DocumentLabels(table.judgments, codes).grade(rankings, rankings.depth)
         made: dict[str, Evaluation] = evaluate([one.at(one.k or rankings.depth) for one in metrics], graded, "skip")
         return {name: one.mean.mean or 0.0 for name, one in made.items()}
 

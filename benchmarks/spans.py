@@ -30,7 +30,7 @@ from quiet import refuse_if_busy
 
 from ragtrial.dataset.spans import ChunkSpans, Passages
 from ragtrial.evaluation.evaluators import evaluate
-from ragtrial.evaluation.grading import GradedRankings, grade_codes, grade_spans
+from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, grade_spans
 from ragtrial.evaluation.metrics import Metric, parse_metric
 from ragtrial.evaluation.spans import Overlaps
 from ragtrial.rankings import Codes, Floats, Rankings
@@ -98,7 +98,7 @@ def evaluated(graded: GradedRankings, metrics: list[Metric]) -> dict[str, float]
 def by_documents(case: Case, metrics: list[Metric]) -> dict[str, float]:
     scores: Floats = np.zeros(case.codes.shape, dtype=np.float32)
     judgments = Judgments(case.judgments.starts, case.judgments.grades, case.judgments.ordered)
-    graded = grade_codes(Rankings(case.codes, scores), judgments, case.judged, case.codes.shape[1])
+    graded = DocumentLabels(judgments, case.judged).grade(Rankings(case.codes, scores), case.codes.shape[1])
     return evaluated(graded, metrics)
 
 

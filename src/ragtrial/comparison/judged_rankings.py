@@ -22,7 +22,7 @@ from ragtrial.dataset.library import NamedDocuments
 from ragtrial.dataset.spans import ChunkSpans
 from ragtrial.errors import DamagedReportError, Fault, ReportError
 from ragtrial.evaluation.evaluators import scores_of
-from ragtrial.evaluation.grading import DocumentLabels, Scores, grade_codes, grade_spans
+from ragtrial.evaluation.grading import DocumentLabels, Scores, grade_spans
 from ragtrial.evaluation.metrics import Metric, metric_called
 from ragtrial.evaluation.spans import Overlaps, span_labels
 from ragtrial.rankings import Rankings, from_rows
@@ -178,7 +178,7 @@ class JudgedRankings:
         threshold = report.relevance_threshold
         if self.unit == "document":
             by_document = DocumentLabels.of([_with_more(self._queries[row], more) for row, more in cases], codes)
-            graded = grade_codes(ranked, by_document.judgments, by_document.codes, ranked.depth, threshold)
+            graded = by_document.grade(ranked, ranked.depth, threshold)
         else:
             queries = [_with_more(self._queries_with_spans[row], more) for row, more in cases]
             documents = (judgment.doc for query in queries for judgment in query.relevant_docs)

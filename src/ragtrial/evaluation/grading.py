@@ -319,9 +319,10 @@ def retrieving(judgments: Judgments, indices: Counts, threshold: int, *, skips_n
 
 @dataclass(frozen=True, eq=False)
 class DocumentLabels:
-    """The judgments of queries.
+    """The judgments of queries, and the document of each.
 
-    ``codes``, int32 (judgments,), are document positions, PADDING for unknown documents.
+    ``codes``, int32 (judgments,), are positions of documents, each once for a query; PADDING for a document that no
+    ranking can hold.
     """
 
     judgments: Judgments
@@ -333,9 +334,27 @@ class DocumentLabels:
 
         If several labels name a document, the highest grade counts.
         """
-        labels = [[(one.doc, one.relevance, one.group) for one in query.relevant_docs] for query in queries]
+        labels = [[(label.doc, label.relevance, label.group) for label in query.relevant_docs] for query in queries]
         documents, judgments = judged_documents(labels, [query.ordered for query in queries])
         return cls(judgments, np.array([positions.get(name, PADDING) for name in documents], dtype=np.int32))
+
+    def grade(self, rankings: Rankings, depth: int, threshold: int = 1) -> GradedRankings:
+        """The grades of the first ``depth`` documents, in the same codes, joined by one sorted search."""
+        judgments, codes, rankings = self.judgments, self.codes, rankings.cut(depth)
+        having = np.flatnonzero(codes >= 0)
+        keys = (judgments.rows << 32) + codes  # query and code in one number
+        order = having[np.argsort(keys[having], kind="stable")]
+        keys = np.append(keys[order], -1)  # nothing is found at the end
+        ranked, width = rankings.codes.ravel(), max(rankings.depth, 1)
+        is_judged = np.zeros(max(ranked.max(initial=-1), codes.max(initial=-1)) + 2, dtype=np.bool_)  # the last: for -1
+        is_judged[codes[having]] = True
+        known = np.flatnonzero(is_judged[ranked])  # few of many: judged for any query
+        wanted = (known // width << 32) + ranked[known]
+        places = np.searchsorted(keys[:-1], wanted)
+        is_hit = keys[places] == wanted
+        rows, columns = np.divmod(known[is_hit], width)
+        starts, ranks = starts_of(rows, len(rankings)), (columns + 1).astype(np.int32)
+        return GradedRankings(judgments, starts, ranks, order[places[is_hit]], rankings.lengths, depth, threshold)
 
 
 def grade(
@@ -350,31 +369,7 @@ def grade(
     if len(rankings) != len(queries):
         raise ValueError(f"{len(rankings)} rankings for {len(queries)} queries")
     labels = DocumentLabels.of(queries, {name: code for code, name in enumerate(documents)})
-    return grade_codes(rankings.cut(depth), labels.judgments, labels.codes, depth, threshold)
-
-
-def grade_codes(
-    rankings: Rankings, judgments: Judgments, codes: npt.NDArray[np.int32], depth: int, threshold: int = 1
-) -> GradedRankings:
-    """The grades of rankings whose judged documents are codes already, joined by one sorted search.
-
-    ``codes`` is int32 (judgments,): the document of each judgment, once for each query; ``PADDING`` for a document that
-    no ranking can hold.
-    """
-    having = np.flatnonzero(codes >= 0)
-    keys = (judgments.rows << 32) + codes  # query and code in one number
-    order = having[np.argsort(keys[having], kind="stable")]
-    keys = np.append(keys[order], -1)  # nothing is found at the end
-    ranked, width = rankings.codes.ravel(), max(rankings.depth, 1)
-    is_judged = np.zeros(max(ranked.max(initial=-1), codes.max(initial=-1)) + 2, dtype=np.bool_)  # the last: for -1
-    is_judged[codes[having]] = True
-    known = np.flatnonzero(is_judged[ranked])  # few of many: judged for any query
-    wanted = (known // width << 32) + ranked[known]
-    places = np.searchsorted(keys[:-1], wanted)
-    is_hit = keys[places] == wanted
-    rows, columns = np.divmod(known[is_hit], width)
-    starts, ranks = starts_of(rows, len(rankings)), (columns + 1).astype(np.int32)
-    return GradedRankings(judgments, starts, ranks, order[places[is_hit]], rankings.lengths, depth, threshold)
+    return labels.grade(rankings, depth, threshold)
 
 
 def grade_spans(overlaps: Overlaps, judgments: Judgments, depth: int, threshold: int = 1) -> GradedRankings:

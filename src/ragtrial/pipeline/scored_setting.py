@@ -23,7 +23,7 @@ from ragtrial.errors import LabelsError
 from ragtrial.evaluation.bounds import tie_range, ties_that_matter
 from ragtrial.evaluation.context_sizes import ContextSizes
 from ragtrial.evaluation.evaluators import Evaluation, HitsOfQuery, QueryHits, evaluate
-from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, Scores, grade_codes, grade_spans
+from ragtrial.evaluation.grading import DocumentLabels, GradedRankings, Scores, grade_spans
 from ragtrial.evaluation.separation import top_scores
 from ragtrial.evaluation.spans import Overlaps, SpanLabels, span_labels
 from ragtrial.pipeline.measurement_stages import audit
@@ -178,8 +178,7 @@ class Scorer:
         """
         options, metrics = self.options, self.metrics
         if chunks is None:
-            labels, threshold = self.document_labels, options.relevance_threshold
-            graded = grade_codes(rankings.cut(top_k), labels.judgments, labels.codes, top_k, threshold)
+            graded = self.document_labels.grade(rankings, top_k, options.relevance_threshold)
         else:
             graded = grade_chunks(rankings, chunks, self.span_labels, top_k, options, is_whole=is_whole)
         given = QueryHits(metrics.functions, self.queries, hits)

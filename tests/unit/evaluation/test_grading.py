@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from ragtrial.errors import CutoffError
 from ragtrial.evaluation.bounds import attainable
-from ragtrial.evaluation.grading import Scores, grade, grade_codes
+from ragtrial.evaluation.grading import DocumentLabels, Scores, grade
 from ragtrial.evaluation.metrics import Metric
 from ragtrial.rankings import PADDING, from_rows
 from ragtrial.records import Judgment, Query
@@ -55,12 +55,12 @@ def test_codes_are_joined_with_the_judgments_of_their_query_alone() -> None:
     rankings = from_rows([[4, 2, 9], [2, 4], [7, 8, 9, 10]])
     judged = np.array([2, 4, PADDING, 9, 2, 10], dtype=np.int32)
     judgments = Judgments(np.array([0, 3, 5, 6]), np.arange(6, dtype=np.int32), np.zeros(3, dtype=np.bool_))
-    graded = grade_codes(rankings, judgments, judged, 4)
+    graded = DocumentLabels(judgments, judged).grade(rankings, 4)
     assert graded.starts.tolist() == [0, 2, 3, 4]
     assert graded.ranks.tolist() == [1, 2, 1, 4]
     assert graded.indices.tolist() == [1, 0, 4, 5]
     unjudged = Judgments(np.zeros(4, dtype=np.int64), np.empty(0, dtype=np.int32), np.zeros(3, dtype=np.bool_))
-    assert grade_codes(rankings, unjudged, judged[:0], 4).starts.tolist() == [0, 0, 0, 0]
+    assert DocumentLabels(unjudged, judged[:0]).grade(rankings, 4).starts.tolist() == [0, 0, 0, 0]
 
 
 @given(scenarios(), st.integers(1, 12))
