@@ -38,9 +38,7 @@ class Registry(Generic[T]):
     sorted by name unless ``in_order`` of their registration.
     """
 
-    def __init__(
-        self, noun: str, package: str | None = None, base: type | None = None, *, in_order: bool = False
-    ) -> None:
+    def __init__(self, noun: str, package: str = "", base: type | None = None, *, in_order: bool = False) -> None:
         self.noun = noun
         self._base = base
         self._in_order = in_order
@@ -103,12 +101,12 @@ class Registry(Generic[T]):
 
     @cached_property
     def _modules(self) -> frozenset[str]:
-        package = importlib.import_module(self._package or "")
+        package = importlib.import_module(self._package)
         return frozenset(module.name for module in pkgutil.iter_modules(package.__path__))
 
     @cached_property
     def _plug_ins(self) -> Mapping[str, EntryPoint]:
-        family = (self._package or "").rpartition(".")[2]
+        family = self._package.rpartition(".")[2]
         return {entry.name: entry for entry in entry_points(group=f"ragtrial.{family}")}
 
     def _load(self, entry: EntryPoint) -> None:

@@ -92,6 +92,12 @@ def test_a_foreign_cache_makes_no_command_connect(
     assert requests == []
 
 
+def test_a_name_that_cannot_be_read_is_kept_with_the_reason(experiment: Experiment, capsys: Capture) -> None:
+    (plant(experiment, "", "") / REMOTE).write_text("[]")
+    pruned = ragtrial(capsys, "cache", "prune", experiment.workspace, "--older-than", "0h", "--json")
+    assert f"{REMOTE} is not a JSON object" in pruned.json["kept"][0]["why"]
+
+
 NOT_OURS = ["production", f"ragtrial_{'6' * 16}_00000000", f"ragtrial_{KEY[:16]}_", f"x_ragtrial_{KEY[:16]}_00000000"]
 
 

@@ -38,6 +38,7 @@ def stage(
     beside = remote.parent / "made" / kind / key
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
+    (beside / "empty").touch()
     (beside / "x.bin").write_bytes(b"abc")
     seal(beside, f"a stage {key[:2]}")
     files = {path.name: path.read_bytes() for path in sorted(beside.iterdir())} | dict(more or {})

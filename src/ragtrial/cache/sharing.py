@@ -244,12 +244,12 @@ class SharedCache:
         other side fails; files already fetched stay.
         """
         transfer = Transfer()
-        for name in sorted(there):
+        for name, size in there.items():
             what = name
             try:
                 if found := _STAGE.fullmatch(name):
                     what = f"{found[1]} {found[2]}"
-                    transfer.add(*self._pull_stage(found[1], found[2], workspace, there[name]))
+                    transfer.add(*self._pull_stage(found[1], found[2], workspace, size))
                 elif found := _ROWS.fullmatch(name):
                     what = f"{found[1]} {found[2]}"
                     if found[4] == "jsonl" or _keys_file(name) in there:  # else a push was stopped

@@ -41,6 +41,7 @@ def test_sentences_are_ascending_trimmed_disjoint_and_leave_out_white_space_alon
     "Wait... what?| Wait...| What?| Wait… |No.",
     "It was shown.[12]| It was not.[3][4]| Smith et al. 2020 say so.",
     "**Bold.**| _Slanted?_| `code`.| Then ¿qué?| ¡Sí!| Ça va.| «Oui.»| Non.",
+    "A." * 20 + " Smith, or " + "A." * 21 + "| Smith.",  # an acronym has at most 40 characters
     "Plan B. |The plan failed.| 1. is a number.| In 2020. |It ended.",
     "12. Dr. Who came.| Twice.",
     "これはペンです。|「はい。」と言った。|３．１４です。|本当？|はい！",
