@@ -25,7 +25,7 @@ NO_TEXT = "this text is empty, and the labels name passages; leave it out."
 """Why an answer cannot be graded."""
 
 _WORDS = 6
-_MOST_KEY = 9
+MOST_KEY = 9
 """The highest grade that one key gives: a higher one in labels that have none so high is a slip."""
 
 
@@ -114,7 +114,7 @@ class AnswerSheet:
             for number, passage in quotes.items()
             if not is_in(passage, by_rank[number].text or "")
         ]
-        highest = max([_MOST_KEY, *(label.relevance for query in self._queries for label in query.relevant_docs)])
+        highest = max([MOST_KEY, *(label.relevance for query in self._queries for label in query.relevant_docs)])
         faults += [
             f"hit {number} has the grade {grade}, above {highest} and above all grades of the labels; is it one?"
             for number, grade in grades.items()

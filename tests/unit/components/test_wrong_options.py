@@ -41,6 +41,7 @@ WRONG: dict[str, list[tuple[dict[str, object], str]]] = {
          "stop_words: there is no list of stop words of that name. Did you mean 'german'? Known: none, english,"),
         ({"stop_words": ["a", 3]}, "stop_words: 3 is not one word; list words one by one, as texts in quotes."),
         ({"k1": -1}, "k1 is -1; it must be at least 0.0 (default 1.2)."),
+        ({"k1": float("inf")}, "k1: Input should be a finite number (found inf)."),
         ({"delta": 1}, "the method 'lucene' has no delta; it belongs to bm25l and bm25+. Leave it out."),
         ({"method": "bm25l", "k1": 0}, "the method 'bm25l' needs a k1 above 0, by which it divides."),
     ],

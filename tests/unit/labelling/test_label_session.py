@@ -252,6 +252,12 @@ def test_what_two_people_answered_is_noted_under_the_name_of_each(session: Sessi
     assert [(row["query"], row["after"]) for row in rows if row["action"] == "tag"] == [("q1", ["chosen-by-stakes"])]
 
 
+def test_grades_go_up_to_the_highest_of_the_labels_and_to_9_at_most(tmp_path: Path) -> None:
+    for labelled, highest in ((0, 1), (2, 2), (9, 9), (10, 9)):
+        with Session(write_work(tmp_path, highest_grade=labelled)) as session:
+            assert session.highest == highest
+
+
 def test_what_was_left_out_is_asked_again_when_wanted(session: Session) -> None:
     for _ in range(6):
         session.skip()

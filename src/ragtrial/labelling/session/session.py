@@ -17,7 +17,7 @@ from ragtrial.dataset.locating import is_in
 from ragtrial.dataset.texts import normalised, short
 from ragtrial.errors import Fault, InputError, LabelsError, counted
 from ragtrial.labelling import label_files
-from ragtrial.labelling.edits import NO_TEXT, group_like, judged, regraded
+from ragtrial.labelling.edits import MOST_KEY, NO_TEXT, group_like, judged, regraded
 from ragtrial.labelling.label_files import Change, Done, Grade
 from ragtrial.labelling.label_target import below, config_below
 from ragtrial.labelling.pooling import GAP
@@ -31,8 +31,6 @@ T = TypeVar("T")
 
 Passage = tuple[str | None, int | None]
 """Words that answer, and their first character in the text of their item, as far as they are known."""
-
-MOST_KEY = 9
 
 
 class Session:
