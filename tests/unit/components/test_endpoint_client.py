@@ -236,6 +236,12 @@ def test_a_url_is_one_and_holds_no_secret(url: str) -> None:
         EndpointOptions(model="m", base_url=url)
 
 
+@pytest.mark.parametrize("path", ["deployments/d", "v1?api-version=2024-02-01"])
+def test_a_url_of_azure_s_old_api_is_an_error_that_names_the_new_one(path: str) -> None:
+    with pytest.raises(ValidationError, match=r"must be https://me\.openai\.azure\.com/openai/v1 for Azure"):
+        EndpointOptions(model="m", base_url=f"https://me.openai.azure.com/openai/{path}")
+
+
 @pytest.mark.parametrize(
     "rows",
     [
