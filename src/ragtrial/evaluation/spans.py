@@ -172,7 +172,7 @@ class Overlaps:
         lengths = np.append(self.chunks.lengths, 0)[self.codes]  # the padding is the last
         return np.concatenate([np.zeros((len(self.codes), 1), np.int64), np.cumsum(lengths, axis=1)], axis=1)
 
-    def ceilings(self, threshold: int, *, touching: bool = False) -> Shares:
+    def ceilings(self, threshold: int, *, touching: bool) -> Shares:
         """The share of relevant characters in all chunks that have any, each character once; (queries,).
 
         0 if no chunk has one. If a judgment has several positions, all are relevant, because the chunks do not

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from commands import LONGEST
-from expectations import message_of
+from expectations import message_of, present
 from experiments import Experiment, write_experiment
 from ragtrial.cache.vectors import VectorCache, text_keys
 from ragtrial.components.batching import TextList
@@ -133,6 +133,13 @@ def test_a_text_that_ends_every_process_is_named(tmp_path: Path) -> None:
         "a worker process was ended by SIGKILL (is there enough memory for all workers?) while it embedded. "
         "The text was 'a little poison'."
     )
+
+
+def test_each_batch_may_end_three_workers(tmp_path: Path) -> None:
+    killer = '(HERE / "calls").open("a").write("x"); (HERE / "calls").stat().st_size % 4 and os.kill(os.getpid(), 9)'
+    workers = present(ProcessExecutor(workers=1).start(with_function(tmp_path, killer)))
+    assert list(map(len, workers.embed([TEXTS[:BATCH], TEXTS[BATCH : 2 * BATCH]]))) == [BATCH, BATCH]
+    workers.release()
 
 
 def test_a_worker_is_missed_although_what_it_has_forked_lives_on(tmp_path: Path) -> None:
