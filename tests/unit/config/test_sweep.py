@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from ragtrial.config.load import load_config
 from ragtrial.config.settings import settings_of
 from ragtrial.config.strict_yaml import parse_yaml
-from ragtrial.config.sweep import BetweenAxis, SettingNames, combinations, identity_of
+from ragtrial.config.sweep import Axis, BetweenAxis, SettingNames, combinations, identity_of
 from ragtrial.config.variants import follow, kind_changes, with_values
 from ragtrial.errors import ConfigError
 from sweeps import BASE, FOLDER, LINES, MODEL, OVERLAP, SIZE, TOP_K, combined, read, sweep_of, values, written
@@ -225,3 +225,10 @@ def test_the_example_and_the_axes_of_the_page_are_what_it_says(root: Path) -> No
 ])  # fmt: skip
 def test_a_share_of_an_axis_has_four_digits(between: list[float], log: bool, share: float, number: float) -> None:
     assert BetweenAxis(between=between, log=log).at(share) == number
+
+
+@pytest.mark.parametrize(("values", "is_ordered"), [
+    ([1, 2.5, 2.5], True), ([2, 1], False), ([1, 2, "auto"], False), ([False, True], False), (["a", "b"], False),
+])  # fmt: skip
+def test_an_axis_is_ordered_if_all_its_values_are_ascending_numbers(values: list[Any], *, is_ordered: bool) -> None:
+    assert Axis(("chunker.size",), ("matrix",), values).is_ordered is is_ordered
