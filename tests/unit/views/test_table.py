@@ -8,7 +8,7 @@ import pytest
 
 from ragtrial import Report, load_report
 from ragtrial.records import FoundText
-from ragtrial.report.schema import JudgmentPart, MeanPart
+from ragtrial.report.schema import JudgmentPart, MeanPart, PassagePart
 from ragtrial.scoring.query_details import QueryRanking
 from ragtrial.views.report_tables import audit_table, fact_table, metric_table, named_metrics, score_table
 from ragtrial.views.table import Column, Table, best_cells, cell_kind, mean_table
@@ -124,6 +124,14 @@ def test_a_query_of_many_settings_shows_those_that_differ_most_and_equal_hits_on
     assert text.count("  and 2 more: --setting NAME") == 4
     assert text.endswith("\n1 other setting not shown: --setting NAME shows one, --json all.")
     assert query_text(report, query.id, rankings[:1], 100).count("Some text") == 12
+
+
+def test_the_first_answer_is_the_first_passage_that_reaches_the_threshold(report: Report) -> None:
+    labels = [JudgmentPart(doc="a.md", relevance=grade) for grade in (0, 1, 2)]
+    passages = tuple(PassagePart(found=rank, covered=[]) for rank in (1, 2, 3))
+    query = report.queries[0].model_copy(update={"relevant_docs": labels})
+    ranking = QueryRanking(report.settings[0], query, {report.primary_metric: 0.5}, (), passages)
+    assert "0.5000, first answer at rank 2\n" in query_text(report, query.id, [ranking], 100)
 
 
 MARKDOWN = """## Give *permission*
