@@ -291,6 +291,8 @@ def test_a_compiler_that_refuses_is_told_of(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("CC", "false")
     with pytest.raises(OSError, match="false cannot build it"):
         building.build(tmp_path / building.NAME)
+    command = subprocess.run([sys.executable, "-m", building.__name__], capture_output=True, text=True, check=False)
+    assert command.stderr.endswith("OSError: false cannot build it: \n")
     monkeypatch.delenv("CC")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(OSError, match="there is no C compiler"):
