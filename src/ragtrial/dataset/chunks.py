@@ -92,10 +92,6 @@ class Chunks:
         about = {"chunk": self.id(position), "doc": self.library.ids[document], "title": self.library.titles[document]}
         return {**about, "start": span.start, "end": span.end, "text": self.text(position)}
 
-    def headings(self, position: int) -> list[tuple[int, str]]:
-        """The nearest heading above the chunk and those inside it: where each begins, and its words."""
-        return self.library.headings(int(self.document[position]), self.span(position))
-
     def pages(self, position: int) -> tuple[int, int] | None:
         """The first and the last page of the chunk, counted from 1; None for a document without pages.
 

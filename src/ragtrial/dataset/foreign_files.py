@@ -213,7 +213,8 @@ def read_content(
     if is_spreadsheet(path.name, content):
         raise error(spreadsheet_fault(str(path), header))
     if content.startswith(b"PAR1"):
-        return _parquet(path, content, error)
+        rows = parquet_table(content, str(path), error).to_pylist()  # whose numbers take the place of lines
+        return Content(str(path), rows, error, lines=range(1, len(rows) + 1), form="Parquet")
     try:
         text = decoded(content, path, error)
     except error:
@@ -232,12 +233,6 @@ def read_content(
     if faults:
         raise error(*truncated(faults, str(path)))
     return Content(str(path), [row for _, row in numbered], error, lines=[number for number, _ in numbered])
-
-
-def _parquet(path: Path, content: bytes, error: type[InputError]) -> Content:
-    """The rows of Parquet; their numbers take the place of lines."""
-    rows = parquet_table(content, str(path), error).to_pylist()
-    return Content(str(path), rows, error, lines=range(1, len(rows) + 1), form="Parquet")
 
 
 def parquet_table(

@@ -45,8 +45,8 @@ def roles_of(found: Sequence[str], kind: Kind, given: Columns | None, faults: Fa
     for role in _ROLES[kind]:
         if role in chosen or (role == "rank" and "score" in chosen) or (role == "score" and "rank" in chosen):
             continue
-        matching = _matching(found, role)
-        if matching:
+        groups = ([name for name in found if _plain(name) in group.split(", ")] for group in _USUAL[role])
+        if matching := next(filter(None, groups), None):
             chosen[role] = matching[0]
         elif role != "score":
             wanted = "score or the rank" if role == "rank" else role
@@ -79,11 +79,6 @@ def _given(found: Sequence[str], kind: Kind, given: Columns, faults: Faults) -> 
         else:
             chosen[roles[role]] = name
     return chosen
-
-
-def _matching(found: Sequence[str], role: Role) -> list[str]:
-    groups = ([name for name in found if _plain(name) in group.split(", ")] for group in _USUAL[role])
-    return next(filter(None, groups), [])
 
 
 def _plain(name: str) -> str:

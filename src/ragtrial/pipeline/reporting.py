@@ -335,7 +335,8 @@ def text_rows(scored: Sequence[ScoredSetting], queries: Sequence[Query] = ()) ->
         for unit, name in zip(units, chunks.ids(units), strict=True):
             if name not in seen:
                 seen.add(name)
-                row, about = chunks.row(unit), {"pages": chunks.pages(unit), "headings": chunks.headings(unit)}
+                headings = chunks.library.headings(int(chunks.document[unit]), chunks.span(unit))
+                row, about = chunks.row(unit), {"pages": chunks.pages(unit), "headings": headings}
                 places.setdefault(row["doc"], []).append((row["start"], row["end"]))
                 yield row | {key: value for key, value in about.items() if value}
     library = scored[0].found.chunks.library if scored else None

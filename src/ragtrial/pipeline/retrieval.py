@@ -200,9 +200,9 @@ def found_texts(ranked: SettingRankings, library: Library, row: int = 0) -> list
     scores = ranked.rankings.scores[row].tolist()
     for rank, (unit, score) in enumerate(zip(ranked.units[row].tolist(), scores, strict=True), 1):
         if unit != PADDING:
-            title, span = library.titles[int(chunks.document[unit])], chunks.span(unit)
-            where = (chunks.document_id(unit), title, span.start, span.end)
+            document, span = int(chunks.document[unit]), chunks.span(unit)
+            where = (library.ids[document], library.titles[document], span.start, span.end)
             known = None if np.isnan(score) else score
-            about = None, chunks.pages(unit), tuple(chunks.headings(unit))
+            about = None, chunks.pages(unit), tuple(library.headings(document, span))
             hits.append(FoundText(rank, *where, known, chunks.text(unit), *about))
     return hits

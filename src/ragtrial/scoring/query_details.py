@@ -89,8 +89,7 @@ def _hits(row: Row, texts: Mapping[str, Row]) -> Iterator[FoundText]:
     columns = (row.get(name) or [None] * len(docs) for name in ("chunks", "starts", "ends", "scores", "grades"))
     for rank, (doc, chunk, start, end, score, grade) in enumerate(zip(docs, *columns, strict=True), 1):
         found: dict[str, Any] = {"title": "", "text": None} if chunk is None else texts[chunk]
-        first, last = found.get("pages") or (None, None)
-        pages = None if first is None or last is None else (first, last)
+        pages = tuple(found["pages"]) if found.get("pages") else None
         headings = tuple((int(place), str(words)) for place, words in found.get("headings", ()))
         yield FoundText(rank, doc, found["title"], start, end, score, found["text"], grade, pages, headings)
 

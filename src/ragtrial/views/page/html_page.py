@@ -86,10 +86,6 @@ class Origin:
         return header_line(self.report).partition(": ")[2].partition(", run ")[0]
 
     @property
-    def date(self) -> str:
-        return time_text(self.report.run_id)
-
-    @property
     def version(self) -> str:
         return str(self.report.environment.get("packages", {}).get("ragtrial", ""))
 
@@ -159,6 +155,7 @@ def _rendered(inputs: ComparisonInput, analysis: Analysis, findings: Findings | 
         heading=heading(analysis) if rows else "",
         reading=meanings_in([*conclusion.sentences, *verdicts]),
         origins=origins,
+        time_text=time_text,
         warnings=list({warning.message: warning for warning in warnings}.values()),
         left_out=left_out_line(analysis, rows),
         verdicts=_verdict_first(verdict_table(analysis, rows)) if rows else Table((), ()),
@@ -207,12 +204,12 @@ def answers_by_cutoff(inputs: ComparisonInput, ranked: Sequence[str]) -> Table:
     """For how many questions each setting finds an answer in the first hits; no row without hit rates."""
     metrics = [metric for metric in map(metric_called, inputs.report.metrics) if metric.definition.name == "hit_rate"]
     cutoffs = sorted(metric.k for metric in metrics if metric.k)
-    settings = [inputs.settings[inputs.setting_index(name)] for name in ranked]
     rows = []
-    for setting in settings:
-        means = [setting.part.scores.get(f"hit_rate@{k}") for k in cutoffs]
+    for name in ranked:
+        scores = inputs.settings[inputs.setting_index(name)].part.scores
+        means = [scores.get(f"hit_rate@{k}") for k in cutoffs]
         cells = ["-" if mean is None or mean.mean is None else f"{round(mean.mean * mean.n):,}" for mean in means]
-        rows.append([setting.name, *cells])
+        rows.append([name, *cells])
     is_whole = len(inputs.queries) == len(inputs.report.queries)
     return Table.of(["setting", *(f"first {k}" for k in cutoffs)], rows if cutoffs and is_whole else [], texts=(0,))
 

@@ -211,14 +211,6 @@ class Plot:
         return [mark for mark in KEY if self.has_verdict and any(row.mark == mark for row in self.rows)]
 
     @property
-    def has_scenario(self) -> bool:
-        return any(row.scenario for row in self.rows)
-
-    @property
-    def has_judged(self) -> bool:
-        return any(row.judged is not None for row in self.rows)
-
-    @property
     def has_verdict(self) -> bool:
         return any(row.verdict for row in self.rows)
 
@@ -251,15 +243,14 @@ def plot_of(inputs: ComparisonInput, analysis: Analysis, ranked: Sequence[str]) 
     ends += [row.difference for row in shown if row.difference is not None]
     k = conclusion.found.k if conclusion.found else None
     reference = analysis.procedure.baseline or (conclusion.top[0] if conclusion.top else "")
-    selection = analysis.selection
+    selection = None if analysis.procedure.baseline else analysis.selection
     is_of_means = conclusion.kind in _UNCOMPARED
     is_low = len(shown) > MOST_NAMED_ROWS
-    most = _FEW_TICKS if is_low else _MOST_TICKS
     extreme = "highest" if inputs.sign(conclusion.metric) > 0 else "lowest"
     called = f"the {'baseline' if analysis.procedure.baseline else extreme}" if is_low and reference else reference
     about = f"mean {conclusion.metric}" if is_of_means else f"difference in {conclusion.metric}"
     about += f" from {called}" if called and not (is_of_means or inputs.are_pairs_by_name) else ""
-    axis = axis_over(ends or [0.1, -0.1], most)
+    axis = axis_over(ends or [0.1, -0.1], _FEW_TICKS if is_low else _MOST_TICKS)
     if is_of_means and max(ends, default=0.0) <= 1:
         axis = Axis(0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
     return Plot(
@@ -405,10 +396,10 @@ def setting_words(setting: SettingPart) -> Iterator[str]:
 def _retriever_words(retriever: Mapping[str, Any], parameters: Mapping[str, Any]) -> str:
     kind, inputs = str(retriever.get("kind", "run")), retriever.get("inputs")
     model = retriever.get("model") or (parameters.get("embedder") or {}).get("model") or ""
-    model = str(model).rpartition("/")[2]
+    model, weight = str(model).rpartition("/")[2], retriever.get("title_weight", 1)
     named = {
         "dense": f"by meaning: {model}" if model else "by meaning",
-        "bm25": "by words: BM25" + _weight(retriever),
+        "bm25": "by words: BM25" + ("" if weight == 1 else f", titles weigh {weight:g}"),
         "run_file": f"stored results: {retriever.get('path')}",
         "custom": f"function {retriever.get('function')}",
     }
@@ -420,11 +411,6 @@ def _retriever_words(retriever: Mapping[str, Any], parameters: Mapping[str, Any]
         weights = ", ".join(f"{weight:g}" for weight in retriever.get("weights") or ())
         return f"{joined}, fused by {by}" + (f" ({weights})" if weights else "")
     return f"{joined}, then {kind.replace('_', ' ')}" + (f": {model}" if model else "")
-
-
-def _weight(retriever: Mapping[str, Any]) -> str:
-    weight = retriever.get("title_weight", 1)
-    return "" if weight == 1 else f", titles weigh {weight:g}"
 
 
 def _chunk_words(chunker: Mapping[str, Any]) -> str:
