@@ -121,15 +121,20 @@ def test_passages_have_their_length_beside_the_score_and_no_share_of_labels(tmp_
     assert "Text without a label counts as not relevant." in text
 
 
-def test_an_answer_that_no_setting_found_is_quoted(tmp_path: Path) -> None:
-    """Or how its document begins, where the label names the whole of it."""
-    quote, doc = DOCUMENTS["oven.txt"][4:30], "freezer.txt"
+@pytest.mark.parametrize(("quote", "shown"), [
+    (DOCUMENTS["oven.txt"][4:30], DOCUMENTS["oven.txt"][4:30].strip()),
+    *(("frost " * 66 + last, "frost " * 66 + shown) for last, shown in (("cold", "cold"), ("colds", "…"))),
+])  # fmt: skip
+def test_an_answer_that_no_setting_found_is_quoted(quote: str, shown: str, tmp_path: Path) -> None:
+    """In 400 characters. Or how its document begins, where the label names the whole of it."""
+    doc = "freezer.txt"
     documents = {**DOCUMENTS, doc: "Frozen peas wait at minus eighteen degrees."}
+    documents["oven.txt"] += "" if quote in documents["oven.txt"] else f"\n\n{quote}"
     lost = [{"id": "lost", "text": "rye bread", "relevant_docs": [{"doc": "oven.txt", "quote": quote}]},
             *({"id": one, "text": f"rye bread {one}", "relevant_docs": [{"doc": doc}]} for one in "abc")]  # fmt: skip
     report = run_experiment(write_experiment(tmp_path, documents, [*QUERIES, *lost], retrievers=SHORT).config())
     cards = page_of(report.folder).partition('id="failing"')[2].partition("</section>")[0]
-    assert f"<b>oven.txt</b>: <mark>{html.escape(quote.strip())}</mark>" in cards
+    assert f"<b>oven.txt</b>: <mark>{html.escape(shown)}</mark>" in cards
     assert f"<b>{doc}</b>: Frozen peas wait at minus eighteen degrees.</dd>" in cards
     assert re.findall(r"<h3 [^>]*>(.*?)</h3>", cards) == ["rye bread", "rye bread a", "rye bread b"]
 

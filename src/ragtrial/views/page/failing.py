@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,15 +12,13 @@ from ragtrial.comparison.comparison_input import ComparisonInput
 from ragtrial.errors import listed
 from ragtrial.evaluation.metrics import metric_called
 from ragtrial.records import heading_above
-from ragtrial.report.model import TEXTS, Row, label_text
+from ragtrial.report.model import LABEL_TEXT, TEXTS, Row, label_text
 from ragtrial.report.schema import JudgmentPart, QueryPart
 from ragtrial.views.page.blocks import FoundHits
 from ragtrial.views.texts import plain_line
 
 MOST = 3
 _WIDTH = 150
-_PASSAGE = 400
-"""The most characters of a passage."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +85,15 @@ def _answer(label: JudgmentPart, texts: dict[str, Row]) -> Text:
     """The place of the label, with the labelled passage; without one, how the document begins."""
     rows = [row for row in texts.values() if row["doc"] == label.doc]
     passages = [
-        Text(_place(row, span.start), row["text"][span.start - row["start"] : span.end - row["start"]], is_passage=True)
+        (row["text"][span.start - row["start"] : span.end - row["start"]] + " …" * (span.end > row["end"]), row, span)
         for row in rows
         for span in label.spans
         if row["start"] <= span.start < row["end"]
     ]
     if passages:
-        passage = max(passages, key=lambda passage: len(passage.text))
-        return replace(passage, text=textwrap.shorten(plain_line(passage.text, label.doc), _PASSAGE, placeholder=" …"))
+        text, row, span = max(passages, key=lambda passage: len(passage[0]))
+        text = textwrap.shorten(plain_line(text, label.doc), LABEL_TEXT, placeholder=" …")
+        return Text(_place(row, span.start), text, is_passage=True)
     return _beginning(next((row for row in rows if row["start"] == 0), None), label.doc)
 
 
