@@ -15,6 +15,7 @@ from forked import forked_command
 
 EMBEDDING = """
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -43,10 +44,13 @@ def stand_still(deaf):
         except KeyboardInterrupt:
             if not deaf:
                 raise
+            for thread in threading.enumerate():
+                if deaf == "for ever" and isinstance(thread, threading.Timer):
+                    thread.cancel()
             HOLD.with_name("interrupted").touch()
 """
 """Stands still at a call of one kind, after so many texts; deaf: an interruption does not reach the program, as when a
-library swallows it."""
+library swallows it, and for ever: nor does any timer end it."""
 
 QUERIES = [
     {"id": f"q{number}", "text": f"How long is loaf {number} baked?", "relevant_docs": [{"doc": f"{number}.txt"}]}
@@ -79,9 +83,7 @@ def experiment_in(folder: Path, documents: int = 40) -> Experiment:
     return made
 
 
-def hold(
-    experiment: Experiment, *, after: int = 0, queries: bool = False, alone: bool = False, deaf: bool = False
-) -> None:
+def hold(experiment: Experiment, *, after: int = 0, queries: bool = False, alone: bool = False, deaf: str = "") -> None:
     said = {"after": after, "queries": queries, "alone": alone, "deaf": deaf}
     (experiment.folder / "hold.json").write_text(json.dumps(said))
 
@@ -155,7 +157,7 @@ def test_a_search_is_taken_up_again(
 def test_a_run_that_does_not_stop_ends_at_the_second_signal_or_after_a_while(
     numbers: Sequence[signal.Signals], experiment: Experiment, start: Callable[..., Command]
 ) -> None:
-    hold(experiment, after=20, deaf=True)
+    hold(experiment, after=20, deaf="for ever" if numbers else "for a while")
     command = held(experiment, start)
     command.process.send_signal(signal.SIGTERM)
     if numbers:

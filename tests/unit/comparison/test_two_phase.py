@@ -123,6 +123,10 @@ def test_queries_without_the_judge_are_left_out_and_ten_differences_needed() -> 
     found = inferred(sample).inference
     assert np.isnan([found.low[0], found.high[0], found.p[0]]).all()
     assert found.claims[0] == 0
+    for shared in (2, 1):  # one question shows no bias
+        sample.judge[0, known[shared:]] = np.nan
+        errors = (sample.judge - sample.people)[0, known[:shared]]
+        np.testing.assert_allclose(inferred(sample).bias[0], errors.mean() if shared == 2 else np.nan)
 
 
 def test_intervals_of_clusters_hold_where_those_of_independent_queries_do_not() -> None:

@@ -4,9 +4,11 @@ import threading
 from collections.abc import Callable
 from threading import Barrier, Lock
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from ragtrial.components.batching import TextList, shards
 from ragtrial.engines.batching import in_batches
 
 
@@ -53,6 +55,13 @@ def test_as_many_batches_as_allowed_go_at_once_and_a_lone_one_needs_no_thread() 
     in_batches(lambda _: threads.add(threading.current_thread()), 10, 10, 4)
     in_batches(lambda _: threads.add(threading.current_thread()), 10, 2, 1)
     assert threads == {threading.current_thread()}
+
+
+@pytest.mark.parametrize(("length", "counts"), [(62_500, [32, 8]), (125_000, [16, 16, 8]), (3_000_000, [2] * 20)])
+def test_as_many_texts_are_read_at_once_as_fit(length: int, counts: list[int]) -> None:
+    """At most 16 batches, and two million tokens unless a batch has more."""
+    shards_of = shards(TextList(["text"] * 40), np.arange(40), np.full(40, length), 2, None, 16)
+    assert [sum(len(texts) for _, texts in shard) for shard in shards_of] == counts
 
 
 class Panic(BaseException):

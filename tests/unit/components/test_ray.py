@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -68,6 +69,18 @@ def test_an_actor_that_sees_fewer_gpus_than_it_was_assigned_stops_the_run(tmp_pa
         pytest.skip("this machine has a GPU")
     with pytest.raises(EmbedderError, match=r"a worker was assigned 1 GPU \(number 0\), and torch finds 0"):
         embedded(with_function(tmp_path, "pass"), tmp_path / "vectors", RayExecutor(workers=1, gpus=1, address=address))
+
+
+@pytest.mark.parametrize(("patched", "gpus"), [({}, 1), ({"cluster_resources": lambda: {"CPU": 2.0}}, 0)])
+def test_a_cluster_with_too_few_gpus_is_an_error(
+    patched: dict[str, Any], gpus: int, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtrial.components.executors.ray._SECONDS_TO_GROW", 0.0)
+    for name, answer in patched.items():
+        monkeypatch.setattr(f"ray.{name}", answer)
+    message = rf"executor needs 2 GPUs \(1 workers x 2\); the Ray cluster at {address} has {gpus}\."
+    with pytest.raises(EmbedderError, match=message):
+        embedded(with_function(tmp_path, "pass"), tmp_path / "vectors", RayExecutor(workers=1, gpus=2, address=address))
 
 
 def test_garbage_that_is_collected_while_ray_is_joined_blocks_nothing(tmp_path: Path, address: str) -> None:

@@ -357,6 +357,27 @@ def test_the_latency_of_a_fusion_is_that_of_all_its_parts_together(experiment: E
     assert len(added) == 2 * (3 + len(QUESTIONS))  # dense, and the fusion
 
 
+def test_two_runs_never_wait_for_each_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """No lock is taken under another one that a run takes under it."""
+    caplog.set_level("DEBUG", "filelock")
+    chunkers = {"whole": {"kind": "document"}, "short": {"kind": "fixed", "size": 90, "unit": "characters"}}
+    parts = {name: {"kind": "dense", "chunker": chunker} for name, chunker in chunkers.items()}
+    experiment = write_experiment(tmp_path, store={"kind": "chroma"}, latency=True,
+                                  retrievers={**parts, "both": {"kind": "fusion", "inputs": list(parts)}})  # fmt: skip
+    for workspace, inputs in (("one", [*parts]), ("other", [*parts][::-1])):
+        run(experiment, f"workspace={tmp_path / workspace}", f"retrievers.both.inputs={json.dumps(inputs)}")
+    held, nested = dict[int | None, list[str]](), set[tuple[str, str]]()
+    for record in (record for record in caplog.records if record.name == "filelock"):
+        lock, locks = Path(str(record.args[1])).name, held.setdefault(record.thread, [])  # type: ignore[index]
+        if " acquired " in record.msg:
+            nested |= {(outer, lock) for outer in locks}
+            locks.append(lock)
+        elif " released " in record.msg:
+            locks.remove(lock)
+    assert nested
+    assert not nested & {(inner, outer) for outer, inner in nested}
+
+
 def test_tokens_cannot_be_asked_of_a_model_without_a_tokenizer(tiny_model: Path, tmp_path: Path) -> None:
     """Counting characters in their place would cut everything five times too small, without a word."""
     model = tmp_path / "model"

@@ -256,6 +256,7 @@ WRONG = {
     "two texts": ("id,question,system,score\n1,A b?,a,1\n1,C d?,b,1\n", "another one before"),
     "rows of two kinds": ('[{"question": "a", "score": 1}, 3]', "must be an object"),
     "infinite": (f"{HEAD}q1,a,f1,inf\n", "no number"),
+    "too large": (f"{HEAD}q1,a,f1,1e100\nq2,a,f1,-1e100\nq3,a,f1,1.01e100\n", r"^[^\n]*:4:[^\n]*no number[^\n]*$"),
     "a typo in system": ("question,sytem,f1\nA b?,x,1\nA b?,y,0\nC d?,x,1\nC d?,y,0\n",
                          ":2: the row differs in 'sytem' .*Did you mean 'system'.*`repeat`"),
     "unnamed systems in long rows": (

@@ -79,6 +79,7 @@ def test_random_search_draws_before_it_sees_a_score_or_tries_all() -> None:
     run = run_of("{settings: 20, within: {index_bytes: 0.0}}", other)
     METHODS["random"].search(run)
     assert one.run == other.run
+    assert [searched("random", Recorded(), count).unused for count in (2, 3)] == [0, 0]
     # 3 sizes of dense, and 3 sizes by 3 values of b for bm25; one of each is the config as it is.
     text = CONFIG.replace("{between: [0.5, 2.0]}", "[1.2]")
     engine = Recorded()
