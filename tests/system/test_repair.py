@@ -21,6 +21,7 @@ from ragtrial.config.settings import settings_of
 from ragtrial.experiment import run_experiment
 from ragtrial.pipeline.corpus import Corpus, Graph
 from ragtrial.pipeline.results import SettingResult
+from ragtrial.pipeline.written_wordings import WrittenWordings
 from ragtrial.progress import Silent
 from ragtrial.records import Question
 from ragtrial.report.model import Report
@@ -36,7 +37,7 @@ def rankings(experiment: Experiment, queries: Sequence[str]) -> tuple[SettingRes
     """What the first setting finds, and what had to be repaired."""
     config = experiment.config()
     corpus, settings = Corpus(config, Silent()), settings_of(config)[0]
-    graph = Graph(corpus, settings, list(map(Question, queries)))
+    graph = Graph(corpus, settings, WrittenWordings(list(map(Question, queries))))
     result = graph.result(settings[0])
     return result, corpus.resources.workspace.repaired
 

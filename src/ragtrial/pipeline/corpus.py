@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -44,6 +44,7 @@ from ragtrial.pipeline.resources import Resources
 from ragtrial.pipeline.results import ComponentRanking, Diagnostics, SettingResult
 from ragtrial.pipeline.retrieval import Depth, SettingRankings
 from ragtrial.pipeline.stage import Runner, Stage
+from ragtrial.pipeline.written_wordings import WrittenWordings
 from ragtrial.progress import Progress, timed
 from ragtrial.rankings import Counts
 from ragtrial.records import Question, ReportWarning
@@ -140,12 +141,11 @@ Search = tuple[str, int | None]
 
 @dataclass(eq=False)
 class Graph:
-    """The stages of a run of ``settings``, which are asked ``questions``, and what is read from them.
+    """The stages of a run of ``settings``, which are asked the ``written`` questions, and what is read from them.
 
     Rankings are of documents, or of chunks if the config scores passages. ``latency`` says if single queries are timed
-    (None: as the config does, by default for a few settings). ``failures`` are errors of chat models that write
-    wordings, by the writer's key: a setting that needs the writer cannot run. ``audit`` also compares large indexes
-    with exact search.
+    (None: as the config does, by default for a few settings). ``audit`` also compares large indexes with exact search.
+    A setting cannot run if the chat model failed that writes its wordings.
 
     Contexts are counted in tokens of the config's embedder, so that they are the same for all settings. Without a
     budget, they are not counted where only that would need the tokenizer, and it is not here. Ties are broken in cut
@@ -154,9 +154,8 @@ class Graph:
 
     corpus: Corpus
     settings: Sequence[Setting]
-    questions: Sequence[Question]
+    written: WrittenWordings
     latency: bool | None = False
-    failures: Mapping[str, Exception] = field(default_factory=dict)
     audit: bool = False
     _queries_too_long: dict[tuple[Embedder, tuple[str, ...]], int | None] = field(default_factory=dict)
 
@@ -194,9 +193,9 @@ class Graph:
         Raises the error of a chat model that has no wordings for it.
         """
         writer = setting.retriever.writer if isinstance(setting.retriever, Refiner) else None
-        if writer is not None and writer.key in self.failures:
-            raise self.failures[writer.key]
-        questions = self.questions if questions is None else questions
+        if writer is not None and writer.key in self.written.failures:
+            raise self.written.failures[writer.key]
+        questions = self.written.questions if questions is None else questions
         search = search_of(setting, depth or Depth(units=setting.retriever.top_k))
         asked, looked_at = setting.wordings(questions), Depth(candidates=setting.depth_of_parts)
         parts = tuple(self.ranking_stage(part, asked, looked_at) for part in setting.parts)

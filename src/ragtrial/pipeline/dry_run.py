@@ -6,7 +6,7 @@ Only the documents are read. Work of moments is left out: scoring, and counting 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,30 +17,10 @@ from ragtrial.pipeline.corpus import Graph
 from ragtrial.pipeline.measurement_stages import AUDITED_BELOW, LatencyStage
 from ragtrial.pipeline.ranking_stage import RankingStage
 from ragtrial.pipeline.retrieval import skipped_in
-from ragtrial.pipeline.stage import Amount, KeptArtefacts, NotBuiltError, Stage, all_needs
+from ragtrial.pipeline.stage import Amount, KeptArtefacts, NotBuiltError, PlannedStage, Stage, all_needs
 
 KINDS = ("documents", "chunks", "context", "embeddings", "index", "wordings", "rankings", "latency", "audit")
 """The order of work."""
-
-
-@dataclass(frozen=True)
-class PlannedStage:
-    """A stage as a dry run shows it, once for all ``settings`` that need it.
-
-    ``why`` is the reason why it is to do, empty if it is cached. ``missing`` are the stages that a run would build for
-    it, by folder of the workspace and name; None for a name that depends on a stage to do.
-    """
-
-    kind: str
-    what: str
-    settings: tuple[str, ...]
-    why: str
-    amount: Amount
-    missing: tuple[tuple[str, str | None], ...] = ()
-
-    @property
-    def is_cached(self) -> bool:
-        return not self.missing
 
 
 @dataclass(frozen=True)
@@ -75,11 +55,11 @@ class DryRun:
         return sum(stage.amount.seconds is None for stage in self.stages)
 
 
-def dry_run(graph: Graph, before: Sequence[PlannedStage] = ()) -> DryRun:
-    """The work of a run of ``graph``, and ``before`` it."""
+def dry_run(graph: Graph) -> DryRun:
+    """The work of a run of ``graph``, and of the chat models before it."""
     corpus, settings = graph.corpus, tuple(setting.name for setting in graph.settings)
     documents = PlannedStage("documents", "", settings, "", Amount(len(corpus.library), "documents", 0, seconds=0.0))
-    planned = [documents, *_Walk(graph).stages(), *before]
+    planned = [documents, *_Walk(graph).stages(), *graph.written.planned]
     stages = tuple(stage for kind in KINDS for stage in planned if stage.kind == kind)
     rankings = map(graph.ranking_stage, graph.settings)
     parts = [[stage.build_free_fingerprint, stage.depth.candidates, stage.depth.units] for stage in rankings]

@@ -40,7 +40,7 @@ from ragtrial.evaluation.evaluators import code_of
 from ragtrial.evaluation.spans import whole_warnings
 from ragtrial.pipeline.corpus import Corpus, Graph
 from ragtrial.pipeline.scored_setting import ScoredSetting, Scorer
-from ragtrial.pipeline.written_wordings import WrittenWordings, write_wordings
+from ragtrial.pipeline.written_wordings import write_wordings
 from ragtrial.progress import Listener, Silent
 from ragtrial.records import PromptQueries, Question, ReportWarning
 from ragtrial.registry import late
@@ -248,11 +248,8 @@ class Run:
     @cached_property
     def graph(self) -> Graph:
         """The stages of the settings. Chat models write their wordings first, where a setting needs some."""
-        return self._graph_of(write_wordings(self.settings, self.questions, self.corpus.resources))
-
-    def _graph_of(self, written: WrittenWordings) -> Graph:
-        audit = self.options.audit
-        return Graph(self.corpus, self.settings, written.questions, self.latency, written.failures, audit)
+        written = write_wordings(self.settings, self.questions, self.corpus.resources)
+        return Graph(self.corpus, self.settings, written, self.latency, self.options.audit)
 
     def one_by_one(self) -> Iterator[Setting]:
         """The settings in order. A model leaves the memory after its last setting, unless models are kept."""
@@ -383,4 +380,4 @@ class Run:
         if faults.to_fetch:
             raise ModelNotFoundError(*faults.to_fetch, may_be_fetched=True)
         written = write_wordings(self.settings, self.questions, self.corpus.resources, asks=False)
-        return dry_run(self._graph_of(written), written.planned)
+        return dry_run(Graph(self.corpus, self.settings, written, self.latency, self.options.audit))

@@ -51,6 +51,26 @@ class Amount:
     cost: float | None = None
 
 
+@dataclass(frozen=True)
+class PlannedStage:
+    """A stage as a dry run shows it, once for all ``settings`` that need it.
+
+    ``why`` is the reason why it is to do, empty if it is cached. ``missing`` are the stages that a run would build for
+    it, by folder of the workspace and name; None for a name that depends on a stage to do.
+    """
+
+    kind: str
+    what: str
+    settings: tuple[str, ...]
+    why: str
+    amount: Amount
+    missing: tuple[tuple[str, str | None], ...] = ()
+
+    @property
+    def is_cached(self) -> bool:
+        return not self.missing
+
+
 @dataclass(eq=False)
 class Stage(ABC, Generic[T]):
     """One step of the pipeline; ``T`` is the type of its artefact. Equal stages are built once.

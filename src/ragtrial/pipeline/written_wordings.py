@@ -13,13 +13,12 @@ from ragtrial.components.tokenizers import estimated_tokens
 from ragtrial.config.settings import Setting
 from ragtrial.errors import counted, without_frames
 from ragtrial.pipeline.resources import Resources
-from ragtrial.pipeline.stage import Amount
+from ragtrial.pipeline.stage import Amount, PlannedStage
 from ragtrial.progress import stage
 from ragtrial.records import Question
 
 if TYPE_CHECKING:  # few settings write wordings
     from ragtrial.components.endpoints.chat import ChatRequest, KeptReplies, WordingWriter
-    from ragtrial.pipeline.dry_run import PlannedStage
 
 _LOG = logging.getLogger(__name__)
 _KIND = "answers"
@@ -100,8 +99,6 @@ def _planned(
     writer: WordingWriter, count: int, missing: Sequence[ChatRequest], name: str, settings: tuple[str, ...]
 ) -> PlannedStage:
     """The requests that are left, as a line of the plan."""
-    from ragtrial.pipeline.dry_run import PlannedStage
-
     read = sum(estimated_tokens(message.content) for request in missing for message in request)
     cost = writer.endpoint.cost_of(read, _TOKENS_WRITTEN * len(missing)) if missing else None
     why = f"replies that are kept: {count - len(missing):,}" if missing else ""

@@ -6,7 +6,8 @@ import textwrap
 from dataclasses import asdict
 from typing import Any
 
-from ragtrial.pipeline.dry_run import DryRun, PlannedStage
+from ragtrial.pipeline.dry_run import DryRun
+from ragtrial.pipeline.stage import PlannedStage
 from ragtrial.views.table import duration, money
 
 _INDENT = " " * 8  # the indentation of continued lines, next to the status

@@ -23,6 +23,7 @@ from ragtrial.engines.exact import ExactStore
 from ragtrial.pipeline.corpus import Graph
 from ragtrial.pipeline.retrieval import Depth, SettingRankings, retrieve
 from ragtrial.pipeline.run import Run
+from ragtrial.pipeline.written_wordings import WrittenWordings
 from ragtrial.rankings import PADDING, deeper, from_rows
 from ragtrial.records import Question
 
@@ -151,7 +152,7 @@ def test_one_search_serves_all_that_are_no_wider_and_each_that_is_has_its_own(tm
     exact = [replace(one, parts=tuple(replace(part, store=ExactStore()) for part in one.parts)) for one in exact]
     of_exact = {
         width: demand
-        for (key, width), demand in Graph(run.corpus, exact, []).depths.items()
+        for (key, width), demand in Graph(run.corpus, exact, WrittenWordings([])).depths.items()
         if key == exact[0].ranking_key
     }
     assert of_exact == {None: Depth(90, 12)}

@@ -21,6 +21,7 @@ from ragtrial.experiment import run_experiment, search_settings
 from ragtrial.pipeline.corpus import Corpus, Graph
 from ragtrial.pipeline.results import SettingResult
 from ragtrial.pipeline.run import Run
+from ragtrial.pipeline.written_wordings import WrittenWordings
 from ragtrial.progress import Silent
 from ragtrial.records import Question
 from ragtrial.report.model import Report, load_report
@@ -56,7 +57,7 @@ class Made:
 def made_of(experiment: Experiment, queries: Sequence[str] = (), *overrides: str, latency: bool = False) -> Made:
     config = experiment.config(*overrides)
     corpus, settings = Corpus(config, Silent()), settings_of(config)[0]
-    graph = Graph(corpus, settings, list(map(Question, queries)), latency=latency)
+    graph = Graph(corpus, settings, WrittenWordings(list(map(Question, queries))), latency=latency)
     return Made(corpus, graph, settings[0])
 
 
@@ -294,7 +295,7 @@ def test_search_finds_for_one_text_what_a_run_finds_for_it(experiment: Experimen
 def test_long_texts_are_counted_without_embedding_any(experiment: Experiment, minilm_folder: Path) -> None:
     limits = (f"embedder.tokenizer_model={minilm_folder}", "embedder.max_length=11")
     made = made_of(experiment, QUESTIONS, *limits)
-    counted = made.graph.too_long(made.corpus.stages(made.setting), made.graph.questions)
+    counted = made.graph.too_long(made.corpus.stages(made.setting), made.graph.written.questions)
     assert experiment.embedded() == []
     assert made.result().diagnostics.too_long == counted
     assert counted["queries"] == 1  # "How many days does soup keep in the fridge?" with its two special tokens
