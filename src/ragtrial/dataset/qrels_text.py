@@ -46,7 +46,7 @@ def roles_of(found: Sequence[str], kind: Kind, given: Columns | None, faults: Fa
         if role in chosen or (role == "rank" and "score" in chosen) or (role == "score" and "rank" in chosen):
             continue
         groups = ([name for name in found if _plain(name) in group.split(", ")] for group in _USUAL[role])
-        if matching := next(filter(None, groups), None):
+        if matching := next(filter(None, groups), []):
             chosen[role] = matching[0]
         elif role != "score":
             wanted = "score or the rank" if role == "rank" else role
