@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 logger = logging.getLogger(__name__)
+
+Advance = Callable[[int], None]
+"""Takes the number of steps that are done since the last call."""
 
 
 class Progress(Protocol):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -34,6 +34,7 @@ from ragtrial.cache.upkeep import ANSWERS, GROWING, ROW_CACHES, Entry
 from ragtrial.cache.vectors import Costs, Keys, VectorCache, are_of_one_model, check_model, keys_in
 from ragtrial.cache.workspace import Workspace
 from ragtrial.errors import InputError, RagtrialError, WorkspaceError
+from ragtrial.progress import Advance
 from ragtrial.rankings import Floats
 
 _STAY = {"latency": "a measurement of this machine", "unfinished": "not finished"}
@@ -54,9 +55,6 @@ _BLOCK_BYTES = 1_000_000
 _ROWS_AT_ONCE = 1_000
 _MOST_PART, _MOST_PATH = 255, 1_000
 """Bytes of a name and of a path, as file systems allow them."""
-
-
-Advance = Callable[[int], None]
 
 
 _PASSWORD = re.compile(r"(://[^/:]*):([^/]*)@")

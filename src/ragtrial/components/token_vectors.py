@@ -24,6 +24,7 @@ from ragtrial.components.embedders.sentence_transformer import limit_lengths, lo
 from ragtrial.components.interfaces import Facts, Ranker, RetrieverContext
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.errors import ConfigError, RunError
+from ragtrial.progress import Advance
 from ragtrial.rankings import Codes, Counts, Floats, Rankings, unfilled
 from ragtrial.records import Question, ReportWarning
 
@@ -94,11 +95,7 @@ class TokenEncoder:
         return self._last[1]
 
     def fill(
-        self,
-        source: TextSource,
-        task: Task,
-        lengths: Counts | None = None,
-        advance: Callable[[int], None] = lambda _: None,
+        self, source: TextSource, task: Task, lengths: Counts | None = None, advance: Advance = lambda _: None
     ) -> Keys:
         """Encode every text of ``source`` that is not in the file yet; the keys of all.
 

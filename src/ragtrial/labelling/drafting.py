@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from ragtrial.labelling.edits import labels_form, new_id
 from ragtrial.labelling.label_files import LabelsText
 from ragtrial.labelling.session.answers import answers_file
 from ragtrial.pipeline.corpus import Corpus
-from ragtrial.progress import Progress
+from ragtrial.progress import Advance, Progress
 from ragtrial.records import PromptQueries, Question, Span
 
 STYLES: Mapping[str, str] = {
@@ -360,7 +360,7 @@ class Drafting:
     def plan(self) -> CallPlan:
         return self._chat.plan(self._requests)
 
-    def draft(self, budget: Budget, advance: Callable[[int], None]) -> list[Answered]:
+    def draft(self, budget: Budget, advance: Advance) -> list[Answered]:
         """The first of the planned that fit the ``budget``, with their replies. Raises as ``BudgetedChat.ask``."""
         replies = self._chat.ask([[request] for request in self._requests], budget, advance)
         return [(planned, reply) for planned, (reply,) in zip(self.planned, replies, strict=False)]  # a budget ends it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from ragtrial.components.endpoints.chat import (
 from ragtrial.errors import Fault, RunError
 from ragtrial.labelling.pooling import texts_to_grade
 from ragtrial.labelling.worklist import TextToGrade
-from ragtrial.progress import Progress
+from ragtrial.progress import Advance, Progress
 from ragtrial.records import DRAWN_AT_RANDOM
 
 JUDGE_PROMPT = """\
@@ -131,7 +131,7 @@ class Judging:
         return self._chat.plan(self.request(text) for texts in queries for text in texts)
 
     def judge(
-        self, queries: Sequence[Sequence[TextToGrade]], budget: Budget, advance: Callable[[int], None]
+        self, queries: Sequence[Sequence[TextToGrade]], budget: Budget, advance: Advance
     ) -> Iterator[ModelJudgment]:
         """The judgments of the queries that are judged whole within ``budget``, in their order.
 

@@ -26,6 +26,7 @@ from ragtrial.components.embedders import base
 from ragtrial.components.endpoints.client import Refusals
 from ragtrial.engines.batching import as_they_come
 from ragtrial.errors import EmbedderError, InputError, WorkspaceError, counted
+from ragtrial.progress import Advance
 from ragtrial.rankings import Counts, Floats
 
 _READ_BYTES = 4_000_000
@@ -206,9 +207,7 @@ class CachedEmbedder:
         embedded = self.embed(source, prefix, self.lengths(source, prefix))
         return self._cut(np.concatenate(list(embedded.blocks())))
 
-    def embed(
-        self, source: TextSource, prefix: str, lengths: Counts, advance: Callable[[int], None] = lambda _: None
-    ) -> Embedded:
+    def embed(self, source: TextSource, prefix: str, lengths: Counts, advance: Advance = lambda _: None) -> Embedded:
         """Embed every text of ``source``, each after ``prefix``; ``lengths`` come from ``CachedEmbedder.lengths``.
 
         Equal texts are embedded once, and cached texts are not embedded again. A thread keeps each batch before it

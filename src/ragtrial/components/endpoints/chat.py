@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -23,6 +23,7 @@ from ragtrial.components.tokenizers import estimated_tokens, most_tokens
 from ragtrial.dataset.texts import read_text, without_unseen
 from ragtrial.engines.batching import as_they_come
 from ragtrial.errors import EndpointError, Fault, InputError, RefusedError
+from ragtrial.progress import Advance
 from ragtrial.records import Question, Written
 
 
@@ -163,10 +164,7 @@ def _key(options: ChatOptions, request: ChatRequest) -> str:
 
 
 def replies(
-    options: ChatOptions,
-    requests: Iterable[ChatRequest],
-    kept: KeptReplies,
-    advance: Callable[[int], None] = lambda _: None,
+    options: ChatOptions, requests: Iterable[ChatRequest], kept: KeptReplies, advance: Advance = lambda _: None
 ) -> Iterator[tuple[ChatRequest, ChatReply]]:
     """Each different request with its reply: first the ``kept`` replies, then the others as they arrive.
 
@@ -345,9 +343,7 @@ class BudgetedChat:
         cost = self.options.cost_of(read, written)
         return CallPlan(len(different), len(different) - len(missing), (read, written), cost)
 
-    def ask(
-        self, groups: Sequence[RequestGroup], budget: Budget, advance: Callable[[int], None]
-    ) -> Iterator[list[ChatReply]]:
+    def ask(self, groups: Sequence[RequestGroup], budget: Budget, advance: Advance) -> Iterator[list[ChatReply]]:
         """The replies of the first groups that can be answered completely within ``budget``, in their order.
 
         Raises EndpointError after it has yielded the replies until then, and ModelNotFoundError without a key.

@@ -26,6 +26,7 @@ from ragtrial.components.interfaces import Fact, Texts
 from ragtrial.components.tokenizers import Tokenizer, estimated_tokens
 from ragtrial.engines.batching import as_they_come
 from ragtrial.errors import ConfigError, EndpointError, RunError, counted
+from ragtrial.progress import Advance
 from ragtrial.rankings import Counts, Floats
 from ragtrial.records import Question
 
@@ -133,9 +134,7 @@ class Reranker(ABC):
         """Facts about the bill for pairs with these ``numbers``, given the ``question`` of each scored pair."""
         return {}
 
-    def scores(
-        self, pairs: TextPairs, lengths: Counts, advance: Callable[[int], None], path: Path | None = None
-    ) -> Floats:
+    def scores(self, pairs: TextPairs, lengths: Counts, advance: Advance, path: Path | None = None) -> Floats:
         """The numbers of each pair, float32 (pairs, columns); ``advance`` is called for all that are done.
 
         They are kept in the file ``path``, each batch before the next begins; with None nothing is kept or read. The
