@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ragtrial.components.chunkers.base import CHUNKERS
 from ragtrial.components.contextual_text import ContextOptions
-from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.embedders.base import EMBEDDERS
 from ragtrial.components.interfaces import RETRIEVERS
-from ragtrial.components.refiners import REFINERS
+from ragtrial.components.refiners.base import REFINERS
 from ragtrial.config.reference import ConfigKey, ConfigSection, config_sections
 from ragtrial.engines import STORES
 

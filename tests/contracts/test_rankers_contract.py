@@ -17,7 +17,7 @@ from experiments import DOCUMENTS, RUN, Experiment, write_experiment
 from forked import forked
 from ragtrial import run_experiment
 from ragtrial.components.interfaces import NOT_RANKING, REACHING, RETRIEVERS, Ranker
-from ragtrial.components.refiners import REFINERS, Refiner
+from ragtrial.components.refiners.base import REFINERS, Refiner
 from ragtrial.config.settings import Setting
 from ragtrial.pipeline.ranking_stage import open_setting
 from ragtrial.pipeline.retrieval import Depth, SettingRankings

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import SecretStr
 
-from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.embedders.base import EMBEDDERS
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
 from ragtrial.engines import COLLECTIONS, STORES
 from ragtrial.engines.servers import ServerStore

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from endpoint_double import Asked, EndpointDouble, score_of, vector_of
-from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.embedders.base import EMBEDDERS
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
 from ragtrial.components.refiners.rerankers import EndpointReranker, RerankEndpoint, TextPairs

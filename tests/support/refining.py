@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments import Experiment, write_experiment
 from ragtrial.components.interfaces import Candidates
-from ragtrial.components.refiners import Refiner
+from ragtrial.components.refiners.base import Refiner
 from ragtrial.config.settings import setting_of
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.pipeline.corpus import Corpus

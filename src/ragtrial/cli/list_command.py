@@ -11,8 +11,11 @@ from ragtrial import engines
 from ragtrial.cli.options import RESULTS, argument, declare
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.comparison.number_text import mean_number
-from ragtrial.components import embedders, executors, interfaces, refiners
+from ragtrial.components import interfaces
 from ragtrial.components.chunkers import base as chunkers
+from ragtrial.components.embedders import base as embedders
+from ragtrial.components.executors import base as executors
+from ragtrial.components.refiners import base as refiners
 from ragtrial.errors import ReportError, listed
 from ragtrial.evaluation import metrics
 from ragtrial.report import find, model

@@ -11,7 +11,7 @@ import numpy as np
 
 from ragtrial.comparison.comparison_input import ComparedSetting, ComparisonInput, Pair
 from ragtrial.comparison.statistics.samples import unrounded
-from ragtrial.components.refiners import REFINERS, Refiner
+from ragtrial.components.refiners.base import REFINERS, Refiner
 from ragtrial.errors import Fault, ReportError
 from ragtrial.evaluation.metrics import Metric, metric_called
 from ragtrial.evaluation.metrics.base import HitCount, WeightedSum

@@ -15,7 +15,7 @@ from pydantic import Field
 from ragtrial.cache.fingerprints import Digest
 from ragtrial.components.chunkers.base import AnyChunker
 from ragtrial.components.contextual_text import ContextOptions, IndexedTexts
-from ragtrial.components.embedders import AnyEmbedder
+from ragtrial.components.embedders.base import AnyEmbedder
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.engines import AnyStore, CollectionOptions, Index, Store

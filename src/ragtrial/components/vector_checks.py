@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragtrial.components.embedders import Embedder
+from ragtrial.components.embedders.base import Embedder
 from ragtrial.engines import Store
 from ragtrial.engines.base import lengths_of
 from ragtrial.rankings import Floats

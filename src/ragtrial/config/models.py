@@ -10,11 +10,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from ragtrial.components.chunkers.base import AnyChunker
 from ragtrial.components.contextual_text import ContextOptions
-from ragtrial.components.embedders import AnyEmbedder
-from ragtrial.components.executors import AnyExecutor
-from ragtrial.components.executors.base import SerialExecutor
+from ragtrial.components.embedders.base import AnyEmbedder
+from ragtrial.components.executors.base import AnyExecutor, SerialExecutor
 from ragtrial.components.interfaces import RETRIEVERS, Ranker
-from ragtrial.components.refiners import REFINERS
+from ragtrial.components.refiners.base import REFINERS
 from ragtrial.config.strict_yaml import KeyPath, YamlText
 from ragtrial.config.sweep import SearchOptions, SweepOptions
 from ragtrial.dataset.datasets import DatasetOptions

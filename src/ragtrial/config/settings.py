@@ -13,9 +13,9 @@ from typing import Any
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.components.chunkers.base import Chunker
 from ragtrial.components.contextual_text import ContextOptions
-from ragtrial.components.embedders import Embedder
+from ragtrial.components.embedders.base import Embedder
 from ragtrial.components.interfaces import REACHING, Ranker
-from ragtrial.components.refiners import Refiner
+from ragtrial.components.refiners.base import Refiner
 from ragtrial.components.user_functions import folders_of
 from ragtrial.config.models import ExperimentConfig, effective, scored
 from ragtrial.config.strict_yaml import KeyPath

@@ -15,10 +15,10 @@ import numpy as np
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.seals import DamagedError
 from ragtrial.components.batching import TextList
-from ragtrial.components.embedders import Embedder
+from ragtrial.components.embedders.base import Embedder
 from ragtrial.components.embedders.model_files import without_fetching
 from ragtrial.components.interfaces import Facts
-from ragtrial.components.refiners import Refiner
+from ragtrial.components.refiners.base import Refiner
 from ragtrial.config import ExperimentConfig
 from ragtrial.config.models import MOST_TIMED
 from ragtrial.config.settings import Setting, failing_as

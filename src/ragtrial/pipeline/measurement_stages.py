@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ragtrial.cache.arrays import array_digest, read_array, write_array
 from ragtrial.cache.atomic import write_text
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.refiners import Refiner
+from ragtrial.components.refiners.base import Refiner
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.config.settings import Setting
 from ragtrial.dataset.chunks import Chunks

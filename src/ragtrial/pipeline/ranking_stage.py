@@ -15,7 +15,7 @@ from ragtrial.cache.workspace import DAMAGE, Workspace
 from ragtrial.components.batching import TextList
 from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.interfaces import Candidates, Retriever, Texts
-from ragtrial.components.refiners import Refiner
+from ragtrial.components.refiners.base import Refiner
 from ragtrial.config.settings import Setting, failing_as
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library

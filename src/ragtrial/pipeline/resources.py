@@ -10,7 +10,7 @@ from threading import Lock
 
 from ragtrial.cache.bookkeeping import Usage, user
 from ragtrial.cache.workspace import Workspace, default_workspace
-from ragtrial.components.embedders import Embedder
+from ragtrial.components.embedders.base import Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.model_files import may_fetch
 from ragtrial.components.tokenizers import CHARACTERS_PER_TOKEN, Tokenizer, UnitCounter, Words

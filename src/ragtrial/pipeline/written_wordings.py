@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ragtrial.cache.fingerprints import fingerprint
-from ragtrial.components.refiners import Refiner
+from ragtrial.components.refiners.base import Refiner
 from ragtrial.components.tokenizers import estimated_tokens
 from ragtrial.config.settings import Setting
 from ragtrial.errors import counted, without_frames

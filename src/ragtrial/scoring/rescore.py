@@ -418,9 +418,8 @@ class StoredSetting:
 
     def are_of(self, chunks: Chunks) -> bool:
         """True if ``chunks`` include all ranked chunks, and are as many as the report counts."""
-        if self.part.counts.get("chunks") not in (None, len(chunks)):
-            return False
-        return set(self.names) <= set(chunks.ids(range(len(chunks))))
+        is_as_many = self.part.counts.get("chunks") in (None, len(chunks))
+        return is_as_many and set(self.names) <= set(chunks.ids(range(len(chunks))))
 
 
 def stored_setting(report: Report, setting: SettingPart, queries: Sequence[str], top_k: int) -> StoredSetting:

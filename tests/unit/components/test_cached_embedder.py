@@ -14,7 +14,7 @@ from expectations import message_of
 from experiments import Experiment, write_experiment
 from ragtrial.cache.vectors import VectorCache, text_keys
 from ragtrial.components.batching import TextList
-from ragtrial.components.embedders import Encode
+from ragtrial.components.embedders.base import Encode
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder

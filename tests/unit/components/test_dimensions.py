@@ -11,8 +11,7 @@ from sentence_transformers import SentenceTransformer
 from endpoint_double import EndpointDouble, vector_of
 from expectations import present
 from experiments import Experiment, write_experiment
-from ragtrial.components.embedders import EMBEDDERS
-from ragtrial.components.embedders.base import truncated
+from ragtrial.components.embedders.base import EMBEDDERS, truncated
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder

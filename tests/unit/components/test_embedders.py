@@ -17,7 +17,7 @@ from endpoint_double import EndpointDouble
 from expectations import message_of
 from experiments import python, write_experiment
 from ragtrial.cache.fingerprints import file_digest, fingerprint
-from ragtrial.components.embedders import EMBEDDERS, Embedder
+from ragtrial.components.embedders.base import EMBEDDERS, Embedder
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
 from ragtrial.components.embedders.endpoint import EndpointEmbedder
@@ -105,7 +105,7 @@ def test_vectors_are_normalised_and_prefixes_stand_before_texts(make: Make, tmp_
 
 def test_nothing_but_load_loads_a_model(tmp_path: Path, tiny_model: Path, endpoint: str) -> None:
     code = (
-        "import sys, json; from ragtrial.components.embedders import EMBEDDERS\n"
+        "import sys, json; from ragtrial.components.embedders.base import EMBEDDERS\n"
         "for kind, options in json.loads(sys.argv[1]).items():\n"
         "    made = EMBEDDERS[kind](**options)\n"
         "    made.hashed_parts(), made.tokenizer(), made.max_tokens(), made.prefixes(), made.similarity()\n"

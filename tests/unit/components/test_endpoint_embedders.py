@@ -16,7 +16,7 @@ from endpoint_double import EndpointDouble, Fault, vector_of
 from experiments import write_experiment
 from ragtrial.cache.vectors import VectorCache
 from ragtrial.components.batching import TextList
-from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.embedders.base import EMBEDDERS
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.errors import EmbedderError, EndpointError, WorkspaceError
 from ragtrial.rankings import Floats

@@ -10,7 +10,7 @@ import pytest
 
 import endpoint_double
 from endpoint_double import EndpointDouble, Fault, vector_of
-from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.embedders.base import EMBEDDERS
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import embed
 from ragtrial.components.endpoints.chat import ChatMessage, ChatOptions, KeptReplies, replies

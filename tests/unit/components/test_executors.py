@@ -17,12 +17,10 @@ from expectations import message_of, present
 from experiments import Experiment, write_experiment
 from ragtrial.cache.vectors import VectorCache, text_keys
 from ragtrial.components.batching import TextList
-from ragtrial.components.embedders import Embedder
-from ragtrial.components.embedders.base import blaming_a_text
+from ragtrial.components.embedders.base import Embedder, blaming_a_text
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.custom import CustomEmbedder
-from ragtrial.components.executors import EXECUTORS, Executor
-from ragtrial.components.executors.base import SerialExecutor
+from ragtrial.components.executors.base import EXECUTORS, Executor, SerialExecutor
 from ragtrial.components.executors.processes import ProcessExecutor
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.errors import ConfigError, EmbedderError

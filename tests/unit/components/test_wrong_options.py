@@ -4,7 +4,7 @@ import pytest
 
 from ragtrial.components.chunkers.base import CHUNKERS
 from ragtrial.components.interfaces import RETRIEVERS
-from ragtrial.components.refiners import REFINERS
+from ragtrial.components.refiners.base import REFINERS
 from ragtrial.errors import ConfigError, Fault
 from ragtrial.options import validate
 

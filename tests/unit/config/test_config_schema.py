@@ -11,9 +11,9 @@ import yaml
 from pydantic._internal._docs_extraction import extract_docstrings_from_cls
 
 from ragtrial.components.chunkers.base import CHUNKERS
-from ragtrial.components.embedders import EMBEDDERS
+from ragtrial.components.embedders.base import EMBEDDERS
 from ragtrial.components.interfaces import RETRIEVERS
-from ragtrial.components.refiners import REFINERS
+from ragtrial.components.refiners.base import REFINERS
 from ragtrial.config import load_config
 from ragtrial.config.reference import config_names, config_schema, config_sections, labels_schema, look_up
 from ragtrial.dataset.labels import load_prompt_queries

@@ -17,7 +17,7 @@ from ragtrial.engines.base import normalized
 from ragtrial.errors import EmbedderError, counted
 from ragtrial.options import ModelName, Options
 from ragtrial.rankings import Floats
-from ragtrial.registry import Registry
+from ragtrial.registry import AnyOf, Registry
 
 Encode = Callable[[Sequence[str]], npt.NDArray[Any]]
 """Texts to vectors, shape (texts, dimension), in the order of the texts.
@@ -154,6 +154,8 @@ class Embedder(Options):
 
 
 EMBEDDERS: Registry[type[Embedder]] = Registry("embedder", __package__)
+
+AnyEmbedder = Annotated[Embedder, AnyOf(EMBEDDERS)]
 
 
 def checked(vectors: Any, texts: Sequence[str], dimension: int | None, who: str) -> Floats:

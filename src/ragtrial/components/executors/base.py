@@ -7,14 +7,14 @@ import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 from ragtrial import __version__
 from ragtrial.components.embedders.base import Embedder, Encode, Shard, Workers, blaming_a_text, shard_vectors
 from ragtrial.errors import EmbedderError, RagtrialError, counted
 from ragtrial.options import Options
 from ragtrial.rankings import Floats
-from ragtrial.registry import Registry
+from ragtrial.registry import AnyOf, Registry
 
 
 class Executor(Options):
@@ -28,6 +28,8 @@ class Executor(Options):
 
 
 EXECUTORS: Registry[type[Executor]] = Registry("executor", __package__)
+
+AnyExecutor = Annotated[Executor, AnyOf(EXECUTORS)]
 
 
 @EXECUTORS.register("serial")

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ragtrial.components.embedders import AnyEmbedder
+from ragtrial.components.embedders.base import AnyEmbedder
 from ragtrial.components.interfaces import Candidates, RetrieverContext
 from ragtrial.components.refiners.base import REFINERS, OpenRefiner, SingleInputRefiner, reordered
 from ragtrial.dataset.chunks import Chunks
