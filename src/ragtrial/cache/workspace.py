@@ -57,14 +57,14 @@ class Workspace:
         self._earlier_repairs = len(REPAIRS)
         self._sound: set[str] = set()
         self._user = user
-        self._usage = Usage(root / "uses")
+        self.usage = Usage(root / "uses")
         with self._errors(f"the workspace {root} cannot be used"):
             _prepare(root)
         check_layout(root)
         Workspace.opened = root
         with suppress(OSError):  # a workspace may be read-only
             self._presence = Presence(root / "in-use")
-        self._began = self._usage.begin(user) if user else 0.0
+        self._began = self.usage.begin(user) if user else 0.0
 
     @property
     def repaired(self) -> list[str]:
@@ -165,18 +165,14 @@ class Workspace:
     def mark(self, kind: str, name: str) -> None:
         """The experiment uses this stage."""
         if self._user:
-            self._usage.mark(kind, name, self._user)
-
-    def was_marked(self, kind: str, name: str) -> bool:
-        """True if an experiment requested this stage after the workspace was last cleaned."""
-        return self._usage.is_marked(kind, name)
+            self.usage.mark(kind, name, self._user)
 
     def finish(self, *, complete: bool = True) -> None:
         """The run is finished; if it was ``complete``, its experiment needs no stage any more that it did not use."""
         self.digests.save()
         self.rates.save()
         if self._user and complete:
-            self._usage.finish(self._user, self._began)
+            self.usage.finish(self._user, self._began)
 
     @contextmanager
     def lock(self, name: str, what: str) -> Iterator[None]:

@@ -162,8 +162,7 @@ def parse_checks(options: GateOptions, subject: all_gates.Subject, terminal: Ter
     gates = attempt(faults, lambda: all_gates.parse_gates(options.fail_if, subject))
     for target in options.files.values():
         attempt(faults, functools.partial(streams.check_folder, target))
-    if faults:
-        raise InputError(*faults)
+    InputError.raise_any(faults)
     stdout = terminal.out
     if "-" in options.files.values():
         terminal.out = sys.stderr

@@ -50,8 +50,7 @@ def command(
             answers[config] = _checked(config, overrides, terminal, strict=strict)
         except InputError as error:
             faults += (replace(fault, file=fault.file or name) for fault in error.faults)
-    if faults:
-        raise InputError(*dict.fromkeys(faults))
+    InputError.raise_any(dict.fromkeys(faults))
     if len(answers) == 1:
         return next(iter(answers.values()))
     blocks = [block for answer in answers.values() for block in ("", *answer.blocks)][1:]

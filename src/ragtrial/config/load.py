@@ -124,8 +124,7 @@ def check(config: ExperimentConfig) -> None:
 
 
 def _raise_any(faults: Iterable[Fault]) -> None:
-    if distinct := dict.fromkeys(faults):
-        raise ConfigError(*distinct)
+    ConfigError.raise_any(dict.fromkeys(faults))
 
 
 def check_config(config: ExperimentConfig) -> list[PlacedFault]:

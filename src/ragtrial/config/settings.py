@@ -199,8 +199,7 @@ def settings_of(config: ExperimentConfig) -> tuple[list[Setting], list[ReportWar
             keys = config.sweep.swept_keys()
             reaching |= {key for key in keys if any(setting.is_reached(key) for setting in settings)}
         faults += [config.fault_at(*fault) for fault in _sweep_faults(config.sweep, settings, reaching)]
-    if faults:
-        raise ConfigError(*faults)
+    ConfigError.raise_any(faults)
     return settings, list(warnings)
 
 

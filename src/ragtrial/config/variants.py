@@ -52,8 +52,7 @@ def _variants(config: ExperimentConfig, sweep: SweepOptions) -> list[Variant]:
             variants.append(variant_of(config, combination))
         except ConfigError as error:
             wrong |= dict.fromkeys(error.faults)
-    if wrong:
-        raise ConfigError(*wrong)
+    ConfigError.raise_any(wrong)
     return variants
 
 
@@ -243,8 +242,7 @@ def laid_over(content: YamlText, over: YamlText, values: Mapping[str, Any], advi
         kept = [(*section, name) for name in change.kept]
         places = {path: place for path, place in content.places.items() if path[: length + 1] in kept}
         over = YamlText(value, written, {**places, **over.places})
-    if faults:
-        raise ConfigError(*faults)
+    ConfigError.raise_any(faults)
     return merged(content, over)
 
 

@@ -72,8 +72,7 @@ def beir_labels(folder: Path, split: str, overlay: Path | None = None) -> BeirLa
         is_own = bool(own.keys() & set(absent))
         line = 0 if is_own else min(line for (query, _), line in laid_rows.lines.items() if query in absent)
         faults.append(Fault(str(qrels_file if is_own else overlay), line, 0, message))
-    if faults:
-        raise LabelsError(*truncated(faults, str(queries_file)))
+    LabelsError.raise_any(truncated(faults, str(queries_file)))
     pairs = [(own.get(query, {}).get(doc), judgment) for query, row in laid.items() for doc, judgment in row.items()]
     changed = sum(before is not None and before.relevance != after.relevance for before, after in pairs)
     places = {pair: Fault(str(overlay), line) for pair, line in laid_rows.lines.items()}

@@ -230,8 +230,7 @@ def read_content(
         return Content(str(path), json_value(text, str(path), error, "such a file"), error, text)
     faults: list[Fault] = []
     numbered = list(json_rows(path, faults))
-    if faults:
-        raise error(*truncated(faults, str(path)))
+    error.raise_any(truncated(faults, str(path)))
     return Content(str(path), [row for _, row in numbered], error, lines=[number for number, _ in numbered])
 
 
@@ -312,6 +311,5 @@ def _csv(path: Path, text: str, error: type[InputError], *, keeps_case: bool) ->
         begins = shown(text[start:].partition("\n")[0][:60])
         message = f"is not JSON, and as CSV has no row below its first line; it begins {begins}."
         faults.append(Fault(str(path), message=message))
-    if faults:
-        raise error(*truncated(faults, str(path)))
+    error.raise_any(truncated(faults, str(path)))
     return Content(str(path), rows, error, lines=lines, form="CSV", sign=delimiter)

@@ -184,8 +184,7 @@ def prompt_queries(text: str, file: Path, *, may_be_empty: bool = False) -> Prom
     faults = [fault_at(where, message) for where, message in _faults(rows)]
     if not rows.queries and not may_be_empty:
         faults = [fault_at(("queries",), "there is no query; an experiment needs at least one.")]
-    if faults:
-        raise LabelsError(*faults)
+    LabelsError.raise_any(faults)
     return PromptQueries(tuple(_query(row) for row in rows.queries), rows.prompt)
 
 

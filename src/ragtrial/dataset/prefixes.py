@@ -48,8 +48,7 @@ def read_prefixes(file: Path) -> list[PrefixRow]:
             faults += error.faults
     if not rows and not faults:
         faults.append(Fault(str(file), message='has no rows; each must be like {"chunk": ID, "prefix": TEXT}.'))
-    if faults:
-        raise PrefixesError(*truncated(sorted(faults), str(file)))
+    PrefixesError.raise_any(truncated(sorted(faults), str(file)))
     return rows
 
 
@@ -85,6 +84,5 @@ def match_prefixes(chunks: Chunks, rows: Sequence[PrefixRow], file: Path, settin
             f"again from what `ragtrial chunks CONFIG --setting {setting} -o FILE` writes."
         )
         faults.append(Fault(str(file), stale[0].line, 0, message))
-    if faults:
-        raise PrefixesError(*truncated(faults, str(file)))
+    PrefixesError.raise_any(truncated(faults, str(file)))
     return prefixes

@@ -141,7 +141,7 @@ class _Walk:
 
     def _difference(self, stage: Stage[Any]) -> str:
         """The difference from the most similar finished stage of the same kind; ties: the newest."""
-        if self._workspace.was_marked(stage.kind, stage.key()):
+        if self._workspace.usage.is_marked(stage.kind, stage.key()):
             return "an earlier run asked for it; it is gone, or was not finished"
         now = stage.shown_inputs()
         seals = [seal for _, seal in self._workspace.seals(stage.kind) if seal.made_of]

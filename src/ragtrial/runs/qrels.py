@@ -215,16 +215,10 @@ class Qrels:
     @classmethod
     def of(cls, rows: Iterable[tuple[str, Sequence[tuple[str, int]], bool]]) -> Qrels:
         """From one row per query: its id, its (document, grade) pairs, and whether they are an order."""
-        queries, documents, grades, lengths, ordered = [], [], [], [], []
-        for query, judged, is_ordered in rows:
-            queries.append(query)
-            documents += [document for document, _ in judged]
-            grades += [grade for _, grade in judged]
-            lengths.append(len(judged))
-            ordered.append(is_ordered)
-        starts = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64)
-        judgments = Judgments(starts, np.array(grades, dtype=np.int32), np.array(ordered, dtype=np.bool_))
-        return cls(tuple(queries), PackedIds.of(documents), judgments)
+        given = list(rows)
+        labels: list[list[Label]] = [[(document, grade, None) for document, grade in judged] for _, judged, _ in given]
+        documents, judgments = judged_documents(labels, [is_ordered for *_, is_ordered in given])
+        return cls(tuple(query for query, *_ in given), PackedIds.of(documents), judgments)
 
 
 @dataclass(frozen=True, eq=False)

@@ -115,8 +115,7 @@ def parse_metrics(metrics: str | Sequence[str | Metric], *, trec: bool = False) 
                 made[metric] = None
             except MetricError as error:
                 faults += error.faults
-    if faults:
-        raise MetricError(*faults)
+    MetricError.raise_any(faults)
     if not made:
         raise MetricError(f"{metrics!r} names no metric; write them like ndcg@10,ap,rbp(p=0.8).")
     return list(made)
