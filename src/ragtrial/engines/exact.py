@@ -151,9 +151,8 @@ class ExactIndex(Index):
             floor = np.asarray(reached - 2 * slack, dtype=np.float32)
             places = np.flatnonzero(~(near < floor[:, np.newaxis]))  # in this form it keeps NaN
             rows, columns = np.divmod(places, near.shape[1])
-            parts.append(
-                _CandidatePairs(rows.astype(np.int16), (columns + start).astype(np.int32), near.ravel()[places])
-            )
+            codes = (columns + start).astype(np.int32)
+            parts.append(_CandidatePairs(rows.astype(np.int16), codes, near.ravel()[places]))
             start, width = start + width, min(2 * width, widest)
             if start < len(self._matrix) and sum(len(part.rows) for part in parts) <= limit:
                 continue
@@ -470,9 +469,8 @@ class ExactSearch:
             try:
                 rows = np.array([self._rows[name] for name in passing], dtype=np.int64)
             except KeyError as error:
-                raise StoreError(
-                    f"{self._held} has a new item {error}, which it did not have before; run it again."
-                ) from error
+                message = f"{self._held} has a new item {error}, which it did not have before; run it again."
+                raise StoreError(message) from error
         chosen = Vectors(self._matrix, self._order) if rows is None else Vectors(self._matrix[rows], self._order[rows])
         if not len(chosen) or not len(vectors):
             return [Found([], np.empty(0, dtype=np.float32)) for _ in vectors]

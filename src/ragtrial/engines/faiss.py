@@ -185,9 +185,8 @@ _MOST_FAULTS = 20
 
 def _no_pickle(path: str) -> str:
     if Path(path).suffix in (".pkl", ".pickle"):
-        raise ValueError(
-            f"is {shown(path)}; a pickle runs code when it is read. Write the items into a JSON Lines file."
-        )
+        message = f"is {shown(path)}; a pickle runs code when it is read. Write the items into a JSON Lines file."
+        raise ValueError(message)
     return path
 
 
@@ -377,9 +376,8 @@ def _read_items(options: FaissCollectionOptions, numbers: Sequence[int]) -> dict
         except ValueError as error:
             faults.append(Fault(str(path), line, message=f"{error}."))
     if not faults and len(items) != len(numbers):
-        faults.append(
-            Fault(str(path), message=f"has {len(items):,} rows; {options.path} has {len(numbers):,} vectors.")
-        )
+        message = f"has {len(items):,} rows; {options.path} has {len(numbers):,} vectors."
+        faults.append(Fault(str(path), message=message))
     InputError.raise_any(faults[:_MOST_FAULTS])
     return dict(zip(numbers, items.values(), strict=True))
 

@@ -119,9 +119,8 @@ def _comparison(field: str, value: Any, also: Sequence[str], place: str) -> Comp
     if not isinstance(value, Mapping):
         return Comparison(field, "$eq", _scalar(value, place))
     if len(value) != 1:
-        raise ValueError(
-            f"{place} must have one operator, like {{$gte: 2}}; two for a field are joined: {{$and: [...]}}"
-        )
+        message = f"{place} must have one operator, like {{$gte: 2}}; two for a field are joined: {{$and: [...]}}"
+        raise ValueError(message)
     ((operator, given),) = value.items()
     here = f"{place}.{operator}"
     if operator in also:

@@ -64,9 +64,8 @@ class MilvusCollectionOptions(milvus.MilvusLogin, collection.FolderCollectionOpt
 
     def files_in(self, folder: Path) -> Iterable[Path]:
         if not (folder / "collections").is_dir():
-            raise InputError(
-                f"{folder} is not a folder of Milvus Lite from version 3 on: it has no folder collections."
-            )
+            message = f"{folder} is not a folder of Milvus Lite from version 3 on: it has no folder collections."
+            raise InputError(message)
         return (path for path in folder.rglob("*") if path.name != "LOCK")
 
     @property

@@ -345,9 +345,8 @@ class QdrantEdge(QdrantEngine):
         import qdrant_edge as edge
 
         params = self.store.searched(edge)
-        requests = [
-            edge.QueryRequest(limit=depth, query=edge.Query.Nearest(query.tolist()), params=params) for query in queries
-        ]
+        nearest = map(edge.Query.Nearest, queries.tolist())
+        requests = [edge.QueryRequest(limit=depth, query=query, params=params) for query in nearest]
         return list(self._shard.query_batch(edge.QueryBatchRequest(requests)))
 
     def indexed(self, name: str) -> tuple[int, int | None]:

@@ -267,9 +267,8 @@ class Report(schema.Part):
             if setting.name == name:
                 return setting
         names = [setting.name for setting in self.settings]
-        raise ReportError(
-            f"run {self.run_id} has no setting {name!r}.{did_you_mean(name, names)} It has: {', '.join(names)}."
-        )
+        near = did_you_mean(name, names)
+        raise ReportError(f"run {self.run_id} has no setting {name!r}.{near} It has: {', '.join(names)}.")
 
     def scored_queries(self) -> schema.ScoredPart:
         """The number of queries that the primary metric scores for any setting, and why not the others."""

@@ -464,9 +464,8 @@ def scored_part(
     queries: Sequence[QueryPart], is_scored: Sequence[bool], has_failed: Sequence[bool], *, have_labels: bool = True
 ) -> ScoredPart:
     """Counts over ``queries``; each that is not scored has one reason, the first of those above that holds."""
-    missing = [
-        (query, failed) for query, known, failed in zip(queries, is_scored, has_failed, strict=True) if not known
-    ]
+    rows = zip(queries, is_scored, has_failed, strict=True)
+    missing = [(query, failed) for query, known, failed in rows if not known]
     unanswerable = sum(UNANSWERABLE in query.tags for query, _ in missing)
     failed = sum(failed for query, failed in missing if UNANSWERABLE not in query.tags)
     others = len(missing) - unanswerable - failed

@@ -64,9 +64,8 @@ def _built(scoring: Scoring, experiment: str) -> tuple[Report, dict[str, list[Ro
         for source, name in given.named_runs()
         for run in given.loaded(source, name, qrels.labels, lenient=protocol.trec_compat)
     ]
-    rankings = {
-        scored.name: list(_rows(labels, run, protocol.depth)) for scored, run in zip(scoring.runs, runs, strict=True)
-    }
+    pairs = zip(scoring.runs, runs, strict=True)
+    rankings = {scored.name: list(_rows(labels, run, protocol.depth)) for scored, run in pairs}
     settings = [_setting(run, rankings[run.name], protocol.depth) for run in scoring.runs]
     sources = {"qrels": _shown(given.qrels), "runs": [_shown(source) for source in given.runs]}
     report = build_report(

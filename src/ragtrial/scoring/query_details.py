@@ -75,9 +75,8 @@ def load_query(report: Report, settings: Sequence[SettingPart], name: str) -> li
 def filled_prompt(report: Report, ranking: QueryRanking) -> FilledPrompt:
     """The labels' prompt with the query and the found texts in it. Raises InputError if the labels have none."""
     if report.prompt is None:
-        raise InputError(
-            'the labels have no "prompt"; add a template with {query} and {contexts} to them, and run again.'
-        )
+        message = 'the labels have no "prompt"; add a template with {query} and {contexts} to them, and run again.'
+        raise InputError(message)
     contexts = "\n\n".join(hit.text or "" for hit in ranking.hits)
     # Not str.format: a template may contain other braces, for example of JSON.
     prompt = report.prompt.replace("{query}", ranking.query.text).replace("{contexts}", contexts)

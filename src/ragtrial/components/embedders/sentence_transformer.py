@@ -53,9 +53,8 @@ class SentenceTransformerEmbedder(Embedder, LocalModel):
     def check(self) -> None:
         most = self.layout.route[0].absolute_positions
         if self.max_length is not None and most is not None and self.max_length > most:
-            raise InputError(
-                f"embedder.max_length is {self.max_length}; the model {self.model!r} has positions for {most} tokens."
-            )
+            model = f"the model {self.model!r} has positions for {most} tokens"
+            raise InputError(f"embedder.max_length is {self.max_length}; {model}.")
 
     def hashed_parts(self, digest: Digest = file_digest) -> dict[str, Any]:
         return {"backend": "sentence-transformers", **self.model_parts(digest), "normalize": self.normalize}

@@ -51,9 +51,8 @@ def read_own(content: Content) -> list[ImportedQuestion]:
     questions = []
     for number, query in enumerate(file.queries if file else ()):
         where: FieldPath = ("queries", number)
-        answers = tuple(
-            _own_answer((*where, "relevant_docs", place), label) for place, label in enumerate(query.relevant_docs)
-        )
+        labels = enumerate(query.relevant_docs)
+        answers = tuple(_own_answer((*where, "relevant_docs", place), label) for place, label in labels)
         names = ("cluster", "answers", "ordered", "phrasings", "where", "where_document")
         more: dict[str, Any] = {name: getattr(query, name) for name in names}
         more["phrasings"] = list(map(normalised, query.phrasings))

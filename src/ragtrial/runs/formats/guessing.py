@@ -125,9 +125,8 @@ def _by_columns(lines: Sequence[str], kind: Kind) -> Form:
     tabbed = [line.rstrip("\r").split("\t") for line in lines]
     if usual == (4 if kind == "run" else 6):
         other = "qrels" if kind == "run" else "a run"
-        raise _UnsureError(
-            f"has {usual} columns, {seen}: it looks like {other}. Are qrels and run the wrong way round?"
-        )
+        message = f"has {usual} columns, {seen}: it looks like {other}. Are qrels and run the wrong way round?"
+        raise _UnsureError(message)
     signed = [fields_of(line) for line in lines]
     if usual == 1 and (width := _usual_width(signed)) >= 3:
         if kind == "qrels" and width == 3:

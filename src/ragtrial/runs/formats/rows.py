@@ -199,9 +199,8 @@ def _beir_rows(text: str, columns: Columns | None, faults: Faults) -> Rows:
 def _header_rows(text: str, kind: Kind, columns: Columns | None, faults: Faults) -> Rows:
     """Rows below a header, whose fields are between tabs, commas, semicolons or white space, as in the header."""
     lines = qrels_text.numbered_lines(text)
-    sign = qrels_text.header_sign(lines[0][1], columns, kind) or next(
-        (sign for sign in "\t,;" if sign in lines[0][1]), " "
-    )
+    signs = (sign for sign in "\t,;" if sign in lines[0][1])
+    sign = qrels_text.header_sign(lines[0][1], columns, kind) or next(signs, " ")
     rows = [(number, record) for number, record in _records(lines, sign) if any(record)]
     names = rows.pop(0)[1]
     chosen = roles_of(names, kind, columns, faults)
@@ -372,9 +371,8 @@ def _ids(values: Sequence[object], role: str, faults: Faults) -> list[str]:
     for row, value in enumerate(values):
         name = id_of(value)
         if not name:
-            faults.add_row(
-                row, f"the {role} is {'empty' if name == '' else shown(value)}; an id is a string or a whole number."
-            )
+            what = "empty" if name == "" else shown(value)
+            faults.add_row(row, f"the {role} is {what}; an id is a string or a whole number.")
         ids.append(name or "")
     return ids
 

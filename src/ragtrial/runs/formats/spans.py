@@ -223,9 +223,8 @@ def _retrieval(service: str, span: Mapping[str, Any], document: str | None) -> R
 
 def _passage(row: Mapping[str, Any], document: str | None) -> Passage:
     text, score, metadata = row.get("content"), row.get("score"), dict(_flat(_parsed(row.get("metadata")), "metadata"))
-    name = id_of({**row, **metadata}.get(f"metadata.{document or 'doc'}")) or (
-        None if document else id_of(row.get("id"))
-    )
+    own = None if document else id_of(row.get("id"))
+    name = id_of({**row, **metadata}.get(f"metadata.{document or 'doc'}")) or own
     return Passage(
         "" if name is None or name == _HIDDEN else name,
         normalised(text) if isinstance(text, str) and text != _HIDDEN else "",
@@ -269,9 +268,8 @@ def trace_runs(
         counts = f"spans: {trace.spans:,}, of a retriever: {len(trace.retrievals):,}, failed: {failed:,}"
         raise faults.fail(f"has no retrieval that can be scored: {counts}. {NEEDED}")
     if labels is None and not any(retrieval.id for retrieval in usable):
-        raise faults.fail(
-            "has questions without ids, which need labels with their texts (prompt_queries.json) as qrels."
-        )
+        message = "has questions without ids, which need labels with their texts (prompt_queries.json) as qrels."
+        raise faults.fail(message)
     texts, document_of = ids_by_text(labels), _documents_of(usable, labels, library)
     ids = set(chain.from_iterable(texts.values()))
 

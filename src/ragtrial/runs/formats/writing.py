@@ -38,9 +38,8 @@ def write_trec_run(target: Target, ranked: Run) -> ScoresWritten:
     """
     faults = Faults(ranked.name, RunFileError)
     if _is_unfit(ranked.name):
-        faults.add(
-            f"the run's name {shown(ranked.name)} is empty or has white space, which ends a column; give it another."
-        )
+        name = shown(ranked.name)
+        faults.add(f"the run's name {name} is empty or has white space, which ends a column; give it another.")
     own = _scores_say_the_order(ranked)
     values = ranked.values.tolist() if own and ranked.values is not None else []
 
