@@ -478,10 +478,8 @@ class ExactSearch:
         codes = found.codes if rows is None else np.where(found.codes == PADDING, PADDING, rows[found.codes])
         items = self._items(codes)
         hits = (row[row != PADDING].tolist() for row in codes)
-        return [
-            Found([items[self._ids[code]] for code in one], scores[: len(one)])
-            for one, scores in zip(hits, found.scores, strict=True)
-        ]
+        pairs = zip(hits, found.scores, strict=True)
+        return [Found([items[self._ids[code]] for code in row], scores[: len(row)]) for row, scores in pairs]
 
     def _items(self, codes: Codes) -> dict[str, Item]:
         """The items of the rows in ``codes``, by id."""

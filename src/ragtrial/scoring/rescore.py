@@ -199,10 +199,8 @@ class _Rescoring:
     @cached_property
     def stored(self) -> list[StoredSetting]:
         queries, top_ks = [query.id for query in self.chosen.labels.queries], self.settings
-        return [
-            stored_setting(self.report, part, queries, top_ks[part.name].retriever.top_k)
-            for part in self.report.settings
-        ]
+        parts = self.report.settings
+        return [stored_setting(self.report, part, queries, top_ks[part.name].retriever.top_k) for part in parts]
 
     @cached_property
     def corpus(self) -> Corpus | None:

@@ -77,10 +77,8 @@ def _warnings(name: str, hits: RunHits, qrels: Qrels, counts: RunCounts) -> Iter
             f"their order may change values ({counts.tied:,} have equal scores at all); --ties shows by how much.",
         )
     if counts.duplicates:
-        yield ReportWarning(
-            "duplicates-dropped",
-            f"{name}: rows dropped, whose document stands higher in the same ranking: {counts.duplicates:,}.",
-        )
+        message = f"{name}: rows dropped, whose document stands higher in the same ranking: {counts.duplicates:,}."
+        yield ReportWarning("duplicates-dropped", message)
 
 
 def mismatch_warnings(run: str, counts: RunCounts, judged: Collection[str]) -> Iterator[ReportWarning]:
@@ -263,10 +261,8 @@ class RunScores:
     def per_query(self) -> dict[str, dict[str, float | None]]:
         """The values of each query; None where a metric is not defined and the query not in its mean."""
         columns = {name: one.as_list() for name, one in self.evaluations.items()}
-        return {
-            query: dict(zip(columns, values, strict=True))
-            for query, values in zip(self.queries, zip(*columns.values(), strict=True), strict=True)
-        }
+        rows = zip(self.queries, zip(*columns.values(), strict=True), strict=True)
+        return {query: dict(zip(columns, values, strict=True)) for query, values in rows}
 
 
 def _shown(mean: Mean) -> str:

@@ -373,10 +373,8 @@ class Session:
         if self.worklist.kind == "overlay" or self.worklist.is_drafted:
             return []
         tag = DRAWN_AT_RANDOM if self.worklist.drawn == "random" else CHOSEN_BY_STAKES
-        return [
-            label_files.TaggedQuery(query, tag)
-            for query in dict.fromkeys(self.worklist.items[item].query for item in items)
-        ]
+        queries = dict.fromkeys(self.worklist.items[item].query for item in items)
+        return [label_files.TaggedQuery(query, tag) for query in queries]
 
     def _with_kept(self, attempt: Callable[[], T]) -> T:
         """The result of ``attempt``; its LabelsError says that the answers are kept, and how to go on."""

@@ -147,10 +147,8 @@ def read_results(source: Source) -> list[ExperimentResults]:
     value = json_value(text, name_of(source), RunFileError, "results")
     parts = validate(_ResultsFile, value, RunFileError, fault_in(text, name_of(source))).root
     called = [next(filter(_is_name, (part.name, part.model)), stem_of(source)) for part in parts]
-    return [
-        ExperimentResults(name, tuple(map(_result, part.results)))
-        for name, part in zip(distinct(called), parts, strict=True)
-    ]
+    pairs = zip(distinct(called), parts, strict=True)
+    return [ExperimentResults(name, tuple(map(_result, part.results))) for name, part in pairs]
 
 
 def _is_name(value: object) -> bool:
