@@ -13,6 +13,7 @@ from ragtrial.config import ExperimentConfig
 from ragtrial.config.settings import Setting, chosen_settings, cutting, length_warnings, settings_of, uncovered_warnings
 from ragtrial.errors import InputError, PrefixesError, counted, did_you_mean
 from ragtrial.pipeline.corpus import Corpus
+from ragtrial.pipeline.corpus_stages import LengthStage
 from ragtrial.progress import Progress, Silent
 from ragtrial.rankings import Counts
 from ragtrial.records import ReportWarning
@@ -117,7 +118,7 @@ def _cut(corpus: Corpus, setting: Setting, document: str | None) -> CutSetting:
     tokens = None
     embedder = resources.embedder(setting.embedder)
     if embedder.tokenizer:
-        tokens = runner.artefact(corpus.length_stage(corpus.text_stage(setting), setting))
+        tokens = runner.artefact(corpus.once(LengthStage(resources, corpus.text_stage(setting), setting)))
         warnings += length_warnings(setting, {"chunks": embedder.count_too_long(tokens)})
     positions = np.arange(len(chunks))
     if document is not None:

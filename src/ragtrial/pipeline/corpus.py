@@ -74,18 +74,14 @@ class Corpus:
             chunks = self.chunk_stage(setting) if setting.cuts_documents else None
             texts, index = self.text_stage(setting) if setting.has_chunks else None, None
             if texts is not None and setting.has_index:
-                lengths, dimensions = self.length_stage(texts, setting), setting.embedder.used_dimensions
+                lengths = self.once(LengthStage(self.resources, texts, setting))
                 vectors: VectorStage = self.once(EmbeddingStage(self.resources, texts, lengths, setting))
-                if dimensions is not None:
+                if (dimensions := setting.embedder.used_dimensions) is not None:
                     vectors = self.once(TruncationStage(self.resources, vectors.untruncated, setting, dimensions))
                 index = self.once(IndexStage(self.resources, texts, vectors, setting))
             parts = tuple(self.stages(part) for part in setting.parts)
             self._settings[setting] = SettingStages(setting, self.documents, chunks, texts, index, parts)
         return self._settings[setting]
-
-    def length_stage(self, texts: ContextStage, setting: Setting) -> LengthStage:
-        """The stage of the lengths of ``texts`` for the model of ``setting``."""
-        return self.once(LengthStage(self.resources, texts, setting))
 
     def chunk_stage(self, setting: Setting) -> ChunkStage:
         """The stage of the chunks that the chunker of ``setting`` makes, whether or not these reach it."""
@@ -175,7 +171,7 @@ class Graph:
         depths: dict[Search, Depth] = {}
 
         def want(setting: Setting, depth: Depth) -> None:
-            search = search_of(setting, depth)
+            search = setting.ranking_key, setting.width(depth.hits)
             depths[search] = depths.get(search, Depth()) | depth
             for part in setting.parts:
                 want(part, Depth(candidates=setting.depth_of_parts))
@@ -196,10 +192,11 @@ class Graph:
         if writer is not None and writer.key in self.written.failures:
             raise self.written.failures[writer.key]
         questions = self.written.questions if questions is None else questions
-        search = search_of(setting, depth or Depth(units=setting.retriever.top_k))
+        depth = Depth(units=setting.retriever.top_k) if depth is None else depth
+        width = setting.width(depth.hits)
         asked, looked_at = setting.wordings(questions), Depth(candidates=setting.depth_of_parts)
         parts = tuple(self.ranking_stage(part, asked, looked_at) for part in setting.parts)
-        corpus, stages, deepest, width = self.corpus, self.corpus.stages(setting), self.depths[search], search[1]
+        corpus, stages, deepest = self.corpus, self.corpus.stages(setting), self.depths[setting.ranking_key, width]
         stage = RankingStage(corpus.resources, stages, parts, questions, self._unit, deepest, width)
         return corpus.once(stage)
 
@@ -399,11 +396,6 @@ class Graph:
                 cut = replace(candidates, rankings=candidates.rankings.cut(whole.depth_of_parts)) if is_same else None
                 yield ComponentRanking(setting, whole, cut, diagnostics)
             yield from self._components(setting, part, as_asked=is_same)
-
-
-def search_of(setting: Setting, depth: Depth) -> Search:
-    """The search that serves ``depth``; depths with equal width share one."""
-    return setting.ranking_key, setting.width(depth.hits)
 
 
 def exact_twin(setting: Setting) -> Setting | None:
