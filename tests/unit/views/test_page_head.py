@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from base64 import b64decode
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from contests import report_of
 from edited_reports import edit_report
+from expectations import present
 from experiments import DOCUMENTS, QUERIES, QUOTED, write_experiment
 from ragtrial import load_config, run_experiment
 from ragtrial.comparison.comparing import ComparisonOptions, options_of
@@ -117,7 +119,7 @@ def test_passages_have_their_length_beside_the_score_and_no_share_of_labels(tmp_
     assert "characters in the first 3" in head
     assert "first hits labelled" not in head
     costs = {setting.name: setting.cost("characters@3") for setting in report.settings}
-    assert all(f">{cost:,.0f}</td>" in rows for cost in costs.values() if cost)
+    assert all(f' data-k="characters">{cost:,.0f}</td>' in rows for cost in costs.values() if cost)
     assert "Text without a label counts as not relevant." in text
 
 
@@ -293,16 +295,52 @@ def test_the_band_of_the_margin_ends_with_the_axis() -> None:
     assert Axis(-0.08, 0.0, [-0.08, 0.0]).band(0.02) == ("75.0%", "25.0%")
 
 
-def test_each_mark_of_a_plot_is_in_the_key_below_it(root: Path, tmp_path: Path) -> None:
-    report = run_experiment(load_config({
-        "experiment": "sweep", "output": {"directory": str(tmp_path)}, "store": {"kind": "exact"},
+@pytest.fixture(scope="module")
+def swept(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """A sweep over the sample data, in which no setting is shown to be better."""
+    return run_experiment(load_config({
+        "experiment": "sweep", "store": {"kind": "exact"}, "output": {"directory": str(tmp_path_factory.mktemp("a"))},
         "dataset": {"corpus": str(root / "data" / "support"), "queries": str(root / "prompt_queries.json")},
         "chunker": {"kind": "recursive", "size": 400, "overlap": 0, "unit": "characters"},
         "retrievers": {"bm25": {"kind": "bm25"}}, "evaluators": {"primary_metric": "ndcg@10"},
         "sweep": {"matrix": {"chunker.size": [400, 800], "retrievers.bm25.title_weight": [1, 2]}},
     }))  # fmt: skip
-    text = page_of(report.folder)
+
+
+def test_each_mark_of_a_plot_is_in_the_key_below_it(swept: Report) -> None:
+    text = page_of(swept.folder)
     for section in ("plot", "effects"):
         part = text.partition(f'<section id="{section}">')[2].partition("</section>")[0]
         drawn = set(re.findall(r'<svg class="p (\w+)" role="img"', part))
         assert set(re.findall(r'<svg class="p (\w+)" aria-hidden="true">', part)) == drawn != set()
+
+
+@pytest.mark.parametrize("names", [("words", "dense"), ("dense", "words")])
+def test_where_nothing_is_ranked_settings_stay_in_the_order_of_the_config(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    """Their means differ, so one of the two orders is not that of the means."""
+    experiment = write_experiment(tmp_path, retrievers={name: SHORT[name] for name in names})
+    report = run_experiment(experiment.config())
+    assert len({present(setting.scores[report.primary_metric].mean) for setting in report.settings}) == 2
+    text = page_of(report.folder)
+    plot, summary = text.partition('id="plot"')[2].partition("</section>")[0], block(text, "summary")
+    assert re.findall(r'<td class="name">(\w+)<', plot) == [*names]
+    assert [summary["settings"][place] for place in summary["order"]] == [*names]
+    assert f"<h2>Where {names[0]} is weakest</h2>" in text
+
+
+def test_equally_long_passages_have_their_length_in_a_column(tmp_path: Path) -> None:
+    words = RETRIEVERS["words"]
+    retrievers = {"words": words, "twin": {**words, "k1": 1.4}}
+    experiment = write_experiment(tmp_path, queries=QUOTED, retrievers=retrievers, evaluators={"unit": "span"})
+    assert "characters in the first 3" in page_of(run_experiment(experiment.config()).folder)
+
+
+def test_a_plot_says_that_a_setting_was_picked_only_without_a_baseline(swept: Report) -> None:
+    contest = input_of([str(swept.folder)])
+    options = options_of(contest)
+    for baseline, is_picked in ((None, True), (contest.names[0], False)):
+        text = page(contest, replace(options, baseline=baseline)).decode()
+        plot = text.partition('<section id="plot">')[2].partition("</section>")[0]
+        assert ("bootstrap resamples" in plot) == is_picked
