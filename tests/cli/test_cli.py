@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from commands import LONGEST, Outcome
+from commands import LONGEST
 from ragtrial.cli.group import COMMANDS
 from ragtrial.report.model import load_report
 from small_experiment import CONFIG, HASHING, LABELS, Capture, ragtrial, small_experiment, succeeded
@@ -19,7 +19,6 @@ from small_experiment import CONFIG, HASHING, LABELS, Capture, ragtrial, small_e
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))  # where the details of a crash go
 
@@ -30,23 +29,10 @@ def config(tmp_path: Path) -> Path:
     return Path("experiment.yaml")
 
 
-def finished(*arguments: str) -> Outcome:
-    """The command line in a process of its own."""
-    command, environment = [sys.executable, "-m", "ragtrial", *arguments], {**os.environ, "PYTHONPATH": ""}
-    made = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=LONGEST)
-    return Outcome(made.returncode, made.stdout, made.stderr)
-
-
-# Every command.
-
-
 def test_no_command_at_all_is_a_misuse_and_shows_the_help_on_stderr(capsys: Capture) -> None:
     made = ragtrial(capsys)
     assert (made.code, made.out) == (2, "")
     assert made.err.startswith("Usage: ragtrial ")
-
-
-# run
 
 
 def test_a_run_writes_a_report_and_says_where(config: Path, capsys: Capture) -> None:
@@ -97,9 +83,6 @@ def test_a_limit_runs_only_the_first_queries_and_says_so(config: Path, capsys: C
     assert ([query.id for query in report.queries], report.config["experiment"]) == (["q1"], "other")
 
 
-# Exit codes.
-
-
 @pytest.mark.parametrize(
     "crash",
     ["import sys\n\n\ndef embed(texts):\n    sys.exit(1)\n",
@@ -135,15 +118,6 @@ def test_a_crash_without_a_file_is_still_told(tmp_path: Path, monkeypatch: pytes
     assert "ragtrial failed in a way it should not (GeneratorExit: 7)." in made.err
 
 
-def test_the_exit_code_of_a_process_is_that_of_the_command(config: Path) -> None:
-    assert finished("run", str(config), "-q").code == 0
-    wrong = finished("run", "nowhere.yaml")
-    assert (wrong.code, wrong.out, wrong.err) == (2, "", "error: nowhere.yaml: there is no such file.\n")
-
-
-# Misuse.
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [(["rum", "x.yaml"], f"there is no command 'rum'. Did you mean 'run'? Commands: {', '.join(COMMANDS)}. "
@@ -176,19 +150,14 @@ def test_an_error_is_one_json_document_and_the_same_is_told_on_stderr(arguments:
     assert made.err == f"error: {error['file']}{': ' if error['file'] else ''}{error['message']}\n"
 
 
-# Nothing but the answer on stdout.
-
-
 def test_what_a_function_prints_and_logs_is_not_part_of_the_answer(tmp_path: Path) -> None:
     noisy = "import logging\nimport warnings\n\nlogging.basicConfig()\nlogging.warning('logged')\nprint('imported')\n"
     printing = HASHING.replace("    vectors =", "    print('called')\n    vectors =")
     small_experiment(tmp_path, functions=noisy + "warnings.warn('warned')\n" + printing)
-    made = finished("run", "experiment.yaml", "--json")
-    assert made.json["exit_code"] == 0
-    assert all(text in made.err for text in ("logged", "warned", "imported\n", "called\n"))
-
-
-# Pipes whose reader goes.
+    command = [sys.executable, "-m", "ragtrial", "run", "experiment.yaml", "--json"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LONGEST)
+    assert json.loads(made.stdout)["exit_code"] == 0
+    assert all(text in made.stderr for text in ("logged", "warned", "imported\n", "called\n"))
 
 
 def shell(line: str) -> list[int]:

@@ -20,9 +20,6 @@ def config(tmp_path: Path) -> Path:
     return Path("experiment.yaml")
 
 
-# init
-
-
 def test_init_gives_an_experiment_that_validates_and_runs_as_it_is(tmp_path: Path, capsys: Capture) -> None:
     made = ragtrial(capsys, "init", "trial")
     assert (made.code, made.err) == (0, "")
@@ -173,9 +170,6 @@ def test_init_overwrites_nothing_and_writes_nothing_where_something_is(tmp_path:
     assert (tmp_path / "trial" / "prompt_queries.json").read_text(encoding="utf-8") == "mine"
 
 
-# validate
-
-
 PASSAGES = {
     "queries": [
         {
@@ -213,9 +207,6 @@ def test_validate_calls_no_function_of_the_users(tmp_path: Path, capsys: Capture
     succeeded(capsys, "validate", small_experiment(tmp_path, functions=BROKEN))
 
 
-# show
-
-
 @pytest.fixture
 def two_runs(config: Path, capsys: Capture) -> list[str]:
     """The ids of two runs, oldest first; most often of the same second."""
@@ -249,9 +240,6 @@ def test_an_unreadable_report_hides_no_other(
 def test_a_command_names_a_run_that_is_not_the_latest(two_runs: list[str]) -> None:
     commands = [show_command(load_report(run), "--costs") for run in two_runs]
     assert commands == [f"ragtrial show results/small/{two_runs[0]} --costs", "ragtrial show --costs"]
-
-
-# search, list, schema
 
 
 def test_runs_are_listed_newest_first_and_shown_by_id_folder_or_file(two_runs: list[str], capsys: Capture) -> None:

@@ -30,12 +30,6 @@ def find(queries, top_k, late):
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("COLUMNS", "160")
-    return tmp_path
-
-
 def experiment(folder: Path, **lateness: object) -> Experiment:
     """A setting for each argument; of odd questions it finds the document that many ranks late, of even ones half."""
     (folder / "finding.py").write_text(FINDING, encoding="utf-8")
@@ -55,11 +49,11 @@ def run(capsys: Capture, *options: str) -> Outcome:
 WORSE = ("--baseline", "good", "--fail-if", "rr@3 worse than baseline")
 
 
-def test_a_gate_that_fails_is_exit_code_1_and_a_line_on_stderr(place: Path, capsys: Capture) -> None:
-    experiment(place, good=0, bad=2)
+def test_a_gate_that_fails_is_exit_code_1_and_a_line_on_stderr(tmp_path: Path, capsys: Capture) -> None:
+    experiment(tmp_path, good=0, bad=2)
     done = run(capsys, "--fail-if", "bad: rr@3 < 0.5", *WORSE, "--report")
     assert done.code == 1
-    (file,) = place.glob("results/*/*/report.html")
+    (file,) = tmp_path.glob("results/*/*/report.html")
     head = html.unescape(file.read_text(encoding="utf-8").partition('<section id="plot">')[0])
     assert '<p class="gate ">2 gates: 2 failed</p>' in head
     assert '<p class="gate failed">gate failed: bad: rr@3 < 0.5: bad 0.4167</p>' in head
@@ -72,8 +66,8 @@ def test_a_gate_that_fails_is_exit_code_1_and_a_line_on_stderr(place: Path, caps
     assert load_report("latest").settings
 
 
-def test_what_is_wrong_is_told_at_once_and_nothing_is_run(place: Path, capsys: Capture) -> None:
-    experiment(place, good=0, bad=2)
+def test_what_is_wrong_is_told_at_once_and_nothing_is_run(tmp_path: Path, capsys: Capture) -> None:
+    experiment(tmp_path, good=0, bad=2)
     done = run(capsys, "--fail-if", "ndgc@3 < 0.5", "--fail-if", "bda: ndcg@3 < 0.5", "--fail-if", "latency.p95 > 1",
                "--baseline", "goood", "--junit", "nowhere/junit.xml",
                "--csv", "one")  # fmt: skip
@@ -83,20 +77,20 @@ def test_what_is_wrong_is_told_at_once_and_nothing_is_run(place: Path, capsys: C
         "--baseline", "--fail-if #1", "--fail-if #2", "nowhere/junit.xml",
     ]  # fmt: skip
     assert "there is no setting 'goood'. Did you mean 'good'?" in done.err
-    assert not (place / "results").exists()
+    assert not (tmp_path / "results").exists()
 
 
 @pytest.fixture
-def baseline(place: Path, capsys: Capture) -> Experiment:
+def baseline(tmp_path: Path, capsys: Capture) -> Experiment:
     """An experiment of one setting, whose scores are in baseline.csv."""
-    made = experiment(place, dense=1)
+    made = experiment(tmp_path, dense=1)
     run(capsys)
     assert ragtrial(capsys, "export", "latest", "baseline.csv", "--baseline").code == 0
     return made
 
 
 def test_a_committed_file_of_scores_is_a_baseline_as_its_report_is(
-    baseline: Experiment, place: Path, capsys: Capture
+    baseline: Experiment, tmp_path: Path, capsys: Capture
 ) -> None:
     first = load_report("latest").run_id
     lines = Path("baseline.csv").read_text(encoding="utf-8").splitlines()
@@ -106,11 +100,11 @@ def test_a_committed_file_of_scores_is_a_baseline_as_its_report_is(
     worse = "ndcg@3 worse than baseline"
     same = run(capsys, "--baseline", "baseline.csv", "--fail-if", "ndcg@3 not within 0 of baseline", "--report")
     assert (same.code, "identical  dense" in same.out) == (0, True), same.err
-    assert list(place.glob("results/*/*/report.html"))
-    experiment(place, dense=2)
+    assert list(tmp_path.glob("results/*/*/report.html"))
+    experiment(tmp_path, dense=2)
     by_report, by_file, named = (
         run(capsys, "--baseline", name, "--fail-if", worse, "--json")
-        for name in (f"{first}:dense", "baseline.csv", f"{place}/baseline.csv:dense")
+        for name in (f"{first}:dense", "baseline.csv", f"{tmp_path}/baseline.csv:dense")
     )
     assert (by_report.code, by_file.code, named.code) == (1, 1, 1)
     assert by_report.json["comparison"]["procedure"]["baseline"] == f"{first}:dense"
@@ -184,8 +178,8 @@ def test_a_wrong_baseline_is_refused_at_once(baseline: Experiment, capsys: Captu
     assert len(list(Path("results/kitchen").iterdir())) == 2  # with `latest`
 
 
-def test_a_gate_that_fails_goes_before_a_setting_that_could_not_be_run(place: Path, capsys: Capture) -> None:
-    experiment(place, good=0, bad=2, broken="broken")
+def test_a_gate_that_fails_goes_before_a_setting_that_could_not_be_run(tmp_path: Path, capsys: Capture) -> None:
+    experiment(tmp_path, good=0, bad=2, broken="broken")
     assert run(capsys, "--fail-if", "ndcg@3 < 0.9").code == 1
     done = run(capsys, "--fail-if", "ndcg@3 < 0.1", "--json")
     assert (done.code, done.json["exit_code"]) == (4, 4)
@@ -195,8 +189,8 @@ def test_a_gate_that_fails_goes_before_a_setting_that_could_not_be_run(place: Pa
     assert "gate not checked: ndcg@3 worse than baseline: good has nothing to be compared with" in lost.err
 
 
-def test_files_hold_the_verdict_whether_a_gate_fails_or_not(place: Path, capsys: Capture) -> None:
-    experiment(place, good=0, bad=2)
+def test_files_hold_the_verdict_whether_a_gate_fails_or_not(tmp_path: Path, capsys: Capture) -> None:
+    experiment(tmp_path, good=0, bad=2)
     files = ("--junit", "junit.xml", "--markdown", "out.md", "--csv", "out.csv")
     assert run(capsys, *WORSE, *files).code == 1
     names = [(suite.attrib["name"], suite.attrib["failures"]) for suite in ET.parse("junit.xml").getroot()]
@@ -205,7 +199,7 @@ def test_files_hold_the_verdict_whether_a_gate_fails_or_not(place: Path, capsys:
     rows = list(csv.DictReader(io.StringIO(Path("out.csv").read_text(encoding="utf-8"))))
     assert {(row["setting"], row["baseline"]) for row in rows} == {("bad", "good")}
     assert rows[0]["metric"] == "ndcg@3"
-    assert not list(place.glob(".partial-*"))
+    assert not list(tmp_path.glob(".partial-*"))
     done = run(capsys, "--csv", "-")
     assert {row["setting"] for row in csv.DictReader(io.StringIO(done.out))} == {"bad"}
     assert "setting  ndcg@3" in done.err
@@ -220,8 +214,8 @@ def test_files_hold_the_verdict_whether_a_gate_fails_or_not(place: Path, capsys:
         assert line in html.unescape(Path(file).read_text(encoding="utf-8"))
 
 
-def test_a_comparison_of_reports_is_gated_likewise(place: Path, capsys: Capture) -> None:
-    experiment(place, good=0, bad=2, broken="broken")
+def test_a_comparison_of_reports_is_gated_likewise(tmp_path: Path, capsys: Capture) -> None:
+    experiment(tmp_path, good=0, bad=2, broken="broken")
     run(capsys)
     compare, low = ("compare", "latest", "--baseline", "good", "--fail-if"), "ndcg@3 < 0.1"
     done = ragtrial(capsys, *compare, "rr@3 worse than baseline", "--fail-if", low, "--markdown", "out.md")

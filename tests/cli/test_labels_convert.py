@@ -14,8 +14,7 @@ from small_experiment import CONFIG, HASHING, Capture, ragtrial, small_experimen
 
 
 @pytest.fixture
-def convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Conversions:
-    monkeypatch.setenv("COLUMNS", "160")
+def convert(tmp_path: Path, capsys: Capture) -> Conversions:
     return Conversions(tmp_path, capsys)
 
 
@@ -26,9 +25,6 @@ def passages(*texts: str, **more: Any) -> dict[str, Any]:
 MANY = passages(
     WHITE, f"\n {WHITE} ", WHITE.replace(", then ", ",\n\tthen "), RED.upper(), TWICE, BOTH, f"Reset the hub\n{WHITE}"
 )  # fmt: skip
-
-
-# how
 
 
 def test_each_label_is_told_with_how_it_was_resolved(convert: Conversions) -> None:
@@ -84,9 +80,6 @@ def test_fuzzy_places_are_taken_only_when_asked_for_and_told_with_their_score(co
     assert "nan is no likeness" in convert(mistyped, "--fuzzy", "nan", "--force").err
 
 
-# lost
-
-
 def test_two_grades_for_one_passage_are_refused_wherever_they_come_from(convert: Conversions) -> None:
     rows = [
         {"question": "?", "quote": RED, "relevance": 2},
@@ -100,9 +93,6 @@ def test_two_grades_for_one_passage_are_refused_wherever_they_come_from(convert:
         ":3: query 'q1' gives 'hub/lights.md' the grade 3, and it, as a whole or a passage of it, the grade 2 before; "
         "one document (or one passage of it) has one grade.",
     ]
-
-
-# wrong files
 
 
 def test_an_answer_in_many_documents_is_named(convert: Conversions, capsys: Capture) -> None:
@@ -207,9 +197,6 @@ def test_a_file_of_no_known_form_is_told_with_what_was_tried(convert: Conversion
 )  # fmt: skip
 def test_all_faults_of_a_file_are_told_at_once(convert: Conversions, content: object, faults: list[str]) -> None:
     assert convert.faults(content) == faults
-
-
-# the command
 
 
 def ran(capsys: Capture, *arguments: str) -> Outcome:

@@ -26,8 +26,7 @@ RUN = (
 
 
 @pytest.fixture(autouse=True)
-def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
+def _files(tmp_path: Path) -> None:
     Path("qrels.txt").write_text(QRELS)
     Path("bm25.run").write_text(RUN)
 

@@ -150,9 +150,6 @@ def test_an_index_of_other_vectors_is_refused(store: Store, tmp_path: Path) -> N
         store.open(vectors_of(like_embeddings(19, 4, seed=11)), tmp_path)
 
 
-# On servers.
-
-
 def test_a_build_is_a_collection_whose_name_is_in_its_folder(served: ServerStore, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("a" * 32, "b" * 32)]
     names = []

@@ -55,7 +55,6 @@ FILES: dict[str, tuple[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "160")
     corpus(tmp_path)
     for name, (_, content) in FILES.items():
         written(tmp_path / name, content() if callable(content) else content)

@@ -37,9 +37,6 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-# compare-two-runs.md
-
-
 @pytest.mark.slow
 def test_the_commands_of_comparing_two_runs_print_what_the_page_shows(tmp_path: Path) -> None:
     page = DOCS / "compare-two-runs.md"
@@ -48,9 +45,6 @@ def test_the_commands_of_comparing_two_runs_print_what_the_page_shows(tmp_path: 
     assert done.code == 0, done.err
     (shown,) = fenced(page, "text")
     assert shown in done.out
-
-
-# scores.md
 
 
 def test_the_commands_of_the_page_of_scores_run_on_a_table_like_its_own(tmp_path: Path) -> None:
@@ -70,9 +64,6 @@ def test_the_commands_of_the_page_of_scores_run_on_a_table_like_its_own(tmp_path
     exec("".join(fenced(page, "python")), {})
 
 
-# history.md
-
-
 def test_the_history_page_says_what_its_commands_print_and_what_levels_are(tmp_path: Path) -> None:
     page = (DOCS / "history.md").read_text(encoding="utf-8")
     small_experiment(tmp_path)
@@ -86,8 +77,6 @@ def test_the_history_page_says_what_its_commands_print_and_what_levels_are(tmp_p
         assert f"{100 * Procedure().with_alpha_spending(number).level:.{len(share) - 3}f}%" == share
         assert share in page
 
-
-# All pages.
 
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 _TYPED = re.compile(r"(?:`|^(?:\$ )?(?:\w+=\S+ )?)ragtrial ([a-z][^`\n]*)", re.MULTILINE)
@@ -126,9 +115,6 @@ def test_every_block_of_yaml_fits_a_config(tmp_path: Path, monkeypatch: pytest.M
             assert load_config(config).retrievers
 
 
-# data-sets.md
-
-
 def test_the_commands_of_the_page_on_data_sets_print_what_it_shows(shared_data: Path, tmp_path: Path) -> None:
     page = DOCS / "data-sets.md"
     shared, scifact = fenced(page, "yaml")
@@ -144,9 +130,6 @@ def test_the_commands_of_the_page_on_data_sets_print_what_it_shows(shared_data: 
     assert ran.code == 0, ran.err
     (shown,) = fenced(page, "text")
     assert shown in ran.out
-
-
-# questions.md
 
 
 def test_the_pages_on_questions_and_speed_say_what_the_code_says() -> None:
@@ -173,8 +156,6 @@ def test_the_commands_of_the_page_on_questions_run(tmp_path: Path, capsys: Captu
     assert "next: ragtrial label drafts.json" in made.out
 
 
-# search.md
-
 _SEARCH = (DOCS / "search.md").read_text(encoding="utf-8")
 OVERRIDES = [
     "search.settings=10",
@@ -188,12 +169,6 @@ def test_the_config_of_a_search_and_each_option_that_the_page_shows_are_valid(ov
     config, *_ = fenced(DOCS / "search.md", "yaml")
     Path("experiment.yaml").write_text(config.replace(", score: false", ""), encoding="utf-8")
     assert load_config("experiment.yaml", [override]).search
-
-
-# embedding-speed.md
-
-
-# sparse-and-late.md
 
 
 def test_the_config_of_the_page_on_sparse_and_late_models_runs(
@@ -215,9 +190,6 @@ def test_the_config_of_the_page_on_sparse_and_late_models_runs(
     report = run_experiment(load_config("page.yaml"))
     assert {one.name for one in report.settings} == {"dense", "bm25", "splade", "colbert", "reranked", "hybrid"}
     assert not report.failures
-
-
-# traces.md
 
 
 def test_the_commands_of_the_page_on_traces_run_up_to_labelling(tmp_path: Path, capsys: Capture) -> None:

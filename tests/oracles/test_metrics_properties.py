@@ -70,9 +70,6 @@ def test_the_threshold_plays_no_part_in_graded_metrics(case: Scenario, k: int, t
     )
 
 
-# What whole metrics have in common, and what the ones beside one another say of each other.
-
-
 @given(metrics=one_of_each_metric(), case=scenarios(), data=st.data())
 def test_what_documents_are_called_changes_nothing(metrics: list[Metric], case: Scenario, data: st.DataObject) -> None:
     called = dict(zip(DOCUMENTS, data.draw(st.permutations(DOCUMENTS)), strict=True))

@@ -216,8 +216,6 @@ def test_what_is_judged_for_another_query_is_not_judged_for_this_one() -> None:
     assert ours("unjudged@1", qrels, run) == [1, 0]
 
 
-# Agreement.
-
 AGREED: Mapping[str, Callable[[int], Any]] = {
     "P(judged_only=True)": lambda k: ir_measures.P(judged_only=True) @ k,
     "P(rel=2)": lambda k: ir_measures.P(rel=2) @ k,

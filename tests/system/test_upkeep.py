@@ -61,9 +61,6 @@ def experiment(tmp_path: Path) -> Experiment:
     return made
 
 
-# Listing.
-
-
 def test_every_stage_is_listed_with_its_size_its_last_use_and_its_experiment(experiment: Experiment) -> None:
     entries = Upkeep(experiment.workspace).entries()
     kinds = sorted(entry.kind for entry in entries)
@@ -95,9 +92,6 @@ def test_a_large_cache_is_listed_with_what_makes_it_smaller(experiment: Experime
         os.truncate(path, size - rest)  # the file is sparse
         assert command_line(["cache", "list", str(experiment.file)]) == 0
         assert ("`ragtrial cache prune --older-than 30d`" in capsys.readouterr().out) == (size > 20e9)
-
-
-# Removing.
 
 
 def test_what_the_last_run_did_not_use_is_unused(experiment: Experiment) -> None:
@@ -219,9 +213,6 @@ def test_experiments_of_one_name_in_two_folders_keep_what_each_needs(experiment:
     assert upkeep.entries() == []
 
 
-# Checking.
-
-
 def flip(path: Path) -> None:
     """Change a byte in the middle."""
     content = bytearray(path.read_bytes())
@@ -257,9 +248,6 @@ def test_damaged_stages_are_removed(experiment: Experiment, pattern: str, damage
     assert why
     assert upkeep.verify().removed == []
     assert scores(run(experiment)) == before
-
-
-# The command.
 
 
 def answer(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
@@ -336,9 +324,6 @@ def test_a_server_that_is_away_keeps_nothing_else_from_being_checked(tmp_path: P
     assert f"http://127.0.0.1:{port}" in index["why"]
     assert command_line(["cache", "verify", str(experiment.file)]) == 4
     assert "could not be checked, and is kept: " in capsys.readouterr().err
-
-
-# A disk without space, and one that cannot be written to.
 
 
 @pytest.fixture
