@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pages import copy_sample
+from pages import blocks, copy_sample, fenced
 from ragtrial.engines import COLLECTIONS
-from scripts import run_python, run_script
-
-_BLOCK = re.compile(r"^```(?P<language>sh|python)\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.M | re.S)
+from scripts import run_block
 
 _RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 _NUMBER = re.compile(r"\d\.\d{3,4}")
@@ -27,27 +25,18 @@ _SHORT = re.compile(r" \d+$", re.M)
 """How many queries are short of hits depends on the graph."""
 
 
-def run(code: str, language: str, folder: Path) -> str:
-    """What a block prints, which ends well."""
-    if language == "python":
-        return run_python(code, folder)
-    done = run_script(code, folder, COLUMNS="120")
-    assert done.code == 0, done.err
-    return done.out
-
-
 def test_the_program_and_the_command_of_the_page_print_what_it_shows(root: Path, tmp_path: Path) -> None:
     copy_sample(root, tmp_path)
-    blocks = list(_BLOCK.finditer((root / "docs" / "chroma-collections.md").read_text(encoding="utf-8")))
-    assert [block["language"] for block in blocks] == ["python", "sh", "python", "sh"]
-    for block in blocks:
-        out = run(block["code"], block["language"], tmp_path)
+    shown_blocks = list(blocks(root / "docs" / "chroma-collections.md", "sh|python"))
+    assert [block.language for block in shown_blocks] == ["python", "sh", "python", "sh"]
+    for block in shown_blocks:
+        out = run_block(block, tmp_path, COLUMNS="120")
         printed = _RUN.sub("RUN", out.replace(f"{tmp_path}/", "")).replace("run\nRUN", "run RUN")
         printed = _COSTS.sub("", printed)
-        shown = [_SHORT.sub(" #", _NUMBER.sub("#", text)) for text in (printed, block["shown"])]
+        shown = [_SHORT.sub(" #", _NUMBER.sub("#", text)) for text in (printed, block.shown)]
         one, other = (_VERDICT.sub(" verdict ", _BEST.sub("the best\n\n", text)) for text in shown)
         assert one == other
-        scores = [[float(one) for one in _NUMBER.findall(_BEST.sub("", text))] for text in (printed, block["shown"])]
+        scores = [[float(one) for one in _NUMBER.findall(_BEST.sub("", text))] for text in (printed, block.shown)]
         assert scores[0] == pytest.approx(scores[1], abs=0.1)
     (report,) = (tmp_path / "results" / "chroma-collection").glob("*/report.json")
     settings = {one["name"]: one for one in json.loads(report.read_text(encoding="utf-8"))["settings"]}
@@ -57,12 +46,10 @@ def test_the_program_and_the_command_of_the_page_print_what_it_shows(root: Path,
 
 
 def test_the_page_names_every_key_and_shows_what_the_config_has(root: Path) -> None:
-    page, milvus = (
-        (root / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("chroma-collections", "stores-milvus")
-    )
-    both = page + milvus
+    pages = [root / "docs" / f"{name}.md" for name in ("chroma-collections", "stores-milvus")]
+    both = "".join(page.read_text(encoding="utf-8") for page in pages)
     keys = {name for _, kind in COLLECTIONS.members() for name in kind.model_fields}
     assert [name for name in sorted(keys) if f"| `{name}`" not in both and f", `{name}`" not in both] == []
-    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.M | re.S)
+    (shown,) = fenced(pages[0], "yaml")
     config = yaml.safe_load((root / "configs" / "chroma-collection.yaml").read_text(encoding="utf-8"))
     assert yaml.safe_load(shown)["retrievers"]["production"] == config["retrievers"]["production"]

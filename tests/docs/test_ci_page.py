@@ -1,8 +1,6 @@
 """The page on continuous integration tells the truth: its commands, its workflow and its tests run, in their order."""
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,31 +22,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("ci")
     two = CONFIG.replace("top_k: 3}", "top_k: 10}\n  bm25: {kind: bm25, top_k: 10}")
     small_experiment(made, config=two.replace("{kind: document}", "{kind: recursive, unit: characters}"))
-    done = run_script(
-        "ragtrial run experiment.yaml\nragtrial export latest baseline.csv --baseline --run dense\n", made
-    )
-    assert done.code == 0, done.err
+    run_script("ragtrial run experiment.yaml\nragtrial export latest baseline.csv --baseline --run dense\n", made)
     return made
-
-
-def run(script: str, folder: Path, code: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "COLUMNS": "120", **variables}
-    done = subprocess.run(["bash", "-euc", script], cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return done
 
 
 def test_the_commands_the_workflow_and_the_tests_of_the_page_run(root: Path, folder: Path) -> None:
     done = run_script("".join(fenced(root / "docs" / "ci.md", "sh")), folder, COLUMNS="120")
-    assert done.code == 0, done.err
     passed = ["2 gates: 2 passed", *["1 gate: 1 passed"] * 3]
     assert re.findall(r"^\d gate.*$", done.out, re.MULTILINE) == passed
     assert all((folder / name).stat().st_size for name in ("gates.xml", "gates.md", "comparison.csv"))
     (code,) = fenced(root / "docs" / "ci.md", "python")
     (folder / "test_retrieval.py").write_text(code, encoding="utf-8")
-    tested = run(f"{sys.executable} -m pytest -q -p no:cacheprovider test_retrieval.py", folder)
-    assert "3 passed" in tested.stdout
+    tested = run_script("python -m pytest -q -p no:cacheprovider test_retrieval.py", folder)
+    assert "3 passed" in tested.out
 
 
 def blocks_of(root: Path) -> list[Any]:

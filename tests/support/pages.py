@@ -11,21 +11,23 @@ from pathlib import Path
 
 import yaml
 
-_BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$(\n\n^```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL)
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 
 
 @dataclass(frozen=True)
 class Block:
-    """Python on a page, and what the page shows below it as its output: nothing where it shows nothing."""
+    """Code on a page, and what the page shows below it as its output: nothing where it shows nothing."""
 
+    language: str
     code: str
     shown: str
 
 
-def blocks(page: Path) -> Iterator[Block]:
-    for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
-        yield Block(match["code"], match["shown"] or "")
+def blocks(page: Path, languages: str = "python") -> Iterator[Block]:
+    """The blocks of code in one of the ``languages``, which stand with | between."""
+    pattern = rf"^```({languages})\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?"
+    for match in re.findall(pattern, page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        yield Block(*match)
 
 
 def fenced(page: Path, language: str) -> list[str]:

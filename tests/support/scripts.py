@@ -14,37 +14,28 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 
+from commands import Outcome
+from pages import Block
 from ragtrial.cli.outcome import run as command_line
 
 FOR_A_SHELL = set("$`*?~|&;<>(){}[]#!\\'\"")
 """What a shell may read as more than a letter."""
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What a script came to: the exit code of its last command, and all that was printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-def run_script(script: str, folder: Path, **variables: str) -> Ran:
-    """Run lines of shell in ``folder`` with more environment ``variables``, up to the first that fails.
+def run_script(script: str, folder: Path, **variables: str) -> Outcome:
+    """What lines of shell print in ``folder`` with more environment ``variables``; each of them ends well.
 
     A line that is more than words, or calls another program, is given to a shell of its own.
     """
-    code, out, err = 0, "", ""
+    out, err = "", ""
     with _place(folder, variables):
-        for line in script.replace("\\\n", " ").splitlines():
-            if code or not line.strip():
-                continue
+        for line in filter(str.strip, script.replace("\\\n", " ").splitlines()):
             made = _run_line(line)
-            code, out, err = made.code, out + made.out, err + made.err
-    return Ran(code, out, err)
+            assert made.code == 0, f"{line}: {made.err}"
+            out, err = out + made.out, err + made.err
+    return Outcome(0, out, err)
 
 
 def run_python(code: str, folder: Path, **variables: str) -> str:
@@ -55,23 +46,30 @@ def run_python(code: str, folder: Path, **variables: str) -> str:
     return out.text()
 
 
-def _run_line(line: str) -> Ran:
+def run_block(block: Block, folder: Path, **variables: str) -> str:
+    """What a block of Python or of shell prints."""
+    if block.language == "python":
+        return run_python(block.code, folder, **variables)
+    return run_script(block.code, folder, **variables).out
+
+
+def _run_line(line: str) -> Outcome:
     words = shlex.split(line)
     if words[0] == "cd" and _is_words(line):
         (folder,) = words[1:]
         os.chdir(folder)
-        return Ran(0, "", "")
+        return Outcome(0, "", "")
     if words[0] == "ragtrial" and _is_words(line):
         out, err = _Captured(), _Captured()
         with redirect_stdout(out), redirect_stderr(err):
             code = command_line(words[1:])
         gc.collect()  # a process that ends lets go of its locks
-        return Ran(code, out.text(), err.text())
+        return Outcome(code, out.text(), err.text())
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     made = subprocess.run(
         ["bash", "-euc", line], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
     )
-    return Ran(made.returncode, made.stdout, made.stderr)
+    return Outcome(made.returncode, made.stdout, made.stderr)
 
 
 def _is_words(line: str) -> bool:
