@@ -10,12 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import Any, Self
 
 import numpy as np
 
+from local_servers import Handler, serving
 from ragtrial.rankings import Floats
 
 Fault = Callable[["_Handler", Any], Any]
@@ -75,41 +75,22 @@ class EndpointDouble:
         self.lock = Lock()
 
     def __enter__(self) -> Self:
-        handler = type("Handler", (_Handler,), {"double": self})
-        self._server = _Server(("127.0.0.1", 0), handler)
-        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self._serving = serving(type("Handler", (_Handler,), {"double": self}))
+        self.url = f"{self._serving.__enter__()}/v1"
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        self._serving.__exit__(None, None, None)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that go away are what the tests are about."""
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     double: EndpointDouble
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the name of http.server
         received = time.monotonic()
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        asked = Asked(self.path, dict(self.headers), body)
+        asked = Asked(self.path, dict(self.headers), json.loads(self.body()))
         double = self.double
         with double.lock:
             double.asked.append(asked)
@@ -129,14 +110,6 @@ class _Handler(BaseHTTPRequestHandler):
                 double.answered.update(asked.texts)
         if answer is not None:
             self.reply(200, written or json.dumps(answer))
-
-    def reply(self, status: int, content: str, headers: Mapping[str, str] | None = None) -> None:
-        raw = content.encode()
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(raw)), **(headers or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(raw)
 
 
 def _answer(asked: Asked, dimension: int) -> Any:

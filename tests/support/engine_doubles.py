@@ -6,15 +6,14 @@ A wrong path or secret is answered with status 401.
 import base64
 import json
 import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
 
+from local_servers import Handler, serving
 from ragtrial.rankings import Floats
 
 SECRET = "s3cr3t-of-the-engine"
@@ -83,24 +82,11 @@ def engine_double(name: str, items: Items) -> Iterator[dict[str, str]]:
     """The environment variables that reach a double of the engine called ``name``."""
     answer, path, headers, variables = ENGINES[name]
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    class Engine(Handler):
+        def do_POST(self) -> None:  # noqa: N802 - the name of http.server
             is_right = self.path == path and all(self.headers[key] == value for key, value in headers.items())
-            found = answer(items.nearest(*_vector_and_depth(body)))
-            sent = json.dumps(found).encode()
-            self.send_response(200 if is_right else 401)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(sent)))
-            self.end_headers()
-            self.wfile.write(sent)
+            found = answer(items.nearest(*_vector_and_depth(json.loads(self.body()))))
+            self.reply(200 if is_right else 401, json.dumps(found), {"Content-Type": "application/json"})
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}"
+    with serving(Engine) as address:
         yield {key: value or address for key, value in variables.items()}
-        server.shutdown()

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl
 
 import yaml
+
+from local_servers import Handler, serving
 
 ROOT = Path(__file__).parents[2]
 REPOSITORY = "owner/app"
@@ -174,27 +174,15 @@ def comments_api() -> Iterator[Comments]:
     """A server of comments, which demands a token; gone after the block."""
     comments = Comments()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Api(Handler):
         def answer(self) -> None:
             assert "secret-token" in (self.headers["PRIVATE-TOKEN"], str(self.headers["Authorization"])[7:])
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+            body = self.body().decode()
             fields = dict(parse_qsl(body)) if body.startswith("body=") else json.loads(body or "{}")
             status, content = comments.answer(self.command, self.path, fields)
-            self.send_response(status)
-            if status == 302:
-                self.send_header("Location", f"{comments.address}/elsewhere")
-            self.end_headers()
-            self.wfile.write(json.dumps(content).encode())
+            self.reply(status, json.dumps(content), {"Location": f"{comments.address}/elsewhere"})
 
         do_GET = do_POST = do_PATCH = do_PUT = answer  # noqa: N815 - the names of http.server
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        comments.address = f"http://127.0.0.1:{server.server_port}"
-        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
-        try:
-            yield comments
-        finally:
-            server.shutdown()
+    with serving(Api) as comments.address:
+        yield comments

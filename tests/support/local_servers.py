@@ -1,4 +1,4 @@
-"""Servers on the loopback in processes of their own, which end with the block that uses them."""
+"""Servers on the loopback, in this process or in one of their own, which end with the block that uses them."""
 
 import os
 import signal
@@ -7,11 +7,53 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler
+from threading import Thread
+from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
 LONGEST = 180.0
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that go away are what tests are about."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers with texts, and says nothing."""
+
+    def body(self) -> bytes:
+        return self.rfile.read(int(self.headers["Content-Length"] or 0))
+
+    def reply(self, status: int, content: str, headers: Mapping[str, str] | None = None) -> None:
+        raw = content.encode()
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(raw)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def serving(handler: type[StreamRequestHandler]) -> Iterator[str]:
+    """The address of a server in this process whose requests are handled so."""
+    with _Server(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 @contextmanager

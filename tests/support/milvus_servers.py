@@ -30,9 +30,9 @@ server.server_proc.wait()
 
 
 @contextmanager
-def milvus_server(folder: Path, port: int | None = None) -> Iterator[dict[str, Any]]:
+def milvus_server(folder: Path) -> Iterator[dict[str, Any]]:
     """The options that reach a server which has its data in ``folder``: Milvus Lite's, or the packaged one."""
-    at = port or free_port()
+    at = free_port()
     lite = [str(Path(sys.executable).with_name("milvus-lite")), "server", "--host", "127.0.0.1"]
     command = [*lite, "--port", str(at), "--data-dir", str(folder)]
     if PACKAGED:

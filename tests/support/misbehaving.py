@@ -8,8 +8,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from threading import Thread
 from typing import Any
+
+from local_servers import serving
 
 KEY = "sk-never/written+anywhere-0123456789"
 TEXTS = ["blue whales", "ships", "a blue boat on the sea"]
@@ -272,6 +273,8 @@ def wrong_modes(service: str) -> dict[str, Mode]:
 
 
 class _Handler(socketserver.StreamRequestHandler):
+    modes: list[Mode]
+
     def handle(self) -> None:
         with suppress(OSError):
             length, path = 0, ""
@@ -282,24 +285,12 @@ class _Handler(socketserver.StreamRequestHandler):
             self.rfile.read(length)
             _, number, service, *_ = path.split("/")
             self.connection.settimeout(30)
-            for part in self.server.modes[int(number)](service):  # type: ignore[attr-defined]
+            for part in self.modes[int(number)](service):
                 self.connection.sendall(part)
-
-
-class _Server(socketserver.ThreadingTCPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients hang up: that is what it is about."""
 
 
 @contextmanager
 def misbehaving(modes: list[Mode]) -> Iterator[Callable[[int, str], str]]:
     """The base URL for the number of a mode and a service."""
-    with _Server(("127.0.0.1", 0), _Handler) as server:
-        server.modes = modes  # type: ignore[attr-defined]
-        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        yield lambda number, service: f"http://127.0.0.1:{server.server_address[1]}/{number}/{service}"
-        server.shutdown()
+    with serving(type("Handler", (_Handler,), {"modes": modes})) as address:
+        yield lambda number, service: f"{address}/{number}/{service}"

@@ -12,8 +12,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+
+from local_servers import Handler, serving
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -78,44 +79,29 @@ def qdrant_double(sent: list[tuple[str, dict[str, Any]]] | None = None) -> Itera
     local, lock = QdrantClient(":memory:"), threading.Lock()
     answer_to = _answers(local)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Qdrant(Handler):
         def _do(self) -> None:
-            size = int(self.headers.get("Content-Length") or 0)
-            read = self.rfile.read(size)
-            if len(read) < size:  # who asked has ended meanwhile
+            read = self.body()
+            if len(read) < int(self.headers["Content-Length"] or 0):  # who asked has ended meanwhile
                 self.close_connection = True
                 return
             body = json.loads(read or b"{}")
             path = re.sub(r"\?.*", "", self.path)
             if sent is not None:
                 sent.append((path, body))
-            text: dict[str, Any]
             try:
                 with lock:
-                    found, status = answer_to(self.command, path, body), 200
-            except LookupError as error:
-                found, status = None, 404
-                text = {"status": {"error": f"Not found: Collection `{error}` doesn't exist!"}}
-            if status == 200:
-                rows = [_plain(one) for one in found] if isinstance(found, list) else _plain(found)
+                    found = answer_to(self.command, path, body)
+                rows, status = [_plain(one) for one in found] if isinstance(found, list) else _plain(found), 200
                 text = {"title": "qdrant", "version": "1.20.0"} if path == "/" else {"result": rows, "status": "ok"}
-            answer = json.dumps(text).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            except LookupError as error:
+                text, status = {"status": {"error": f"Not found: Collection `{error}` doesn't exist!"}}, 404
+            self.reply(status, json.dumps(text), {"Content-Type": "application/json"})
 
         do_GET = do_PUT = do_POST = do_DELETE = _do  # noqa: N815 - as the library calls them
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serving(Qdrant) as address:
+        yield address
     local.close()
 
 

@@ -1,16 +1,14 @@
 """A cache that was pulled or restored names servers, and no command connects to one for that."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from experiments import Experiment, write_experiment
+from local_servers import Handler, serving
 from ragtrial.cache.bookkeeping import Usage
 from ragtrial.cache.remote import REMOTE
 from ragtrial.cache.seals import seal
@@ -26,25 +24,15 @@ def listening() -> Iterator[tuple[str, list[str]]]:
     """A server that answers nothing useful, and every request that it got."""
     requests: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Refusing(Handler):
         def answer(self) -> None:
             requests.append(f"{self.command} {self.path} {dict(self.headers)}")
             self.send_error(500)
 
         do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - as http.server names them
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", requests
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(Refusing) as address:
+        yield address, requests
 
 
 @pytest.fixture

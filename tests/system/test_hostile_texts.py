@@ -118,11 +118,7 @@ def test_files_for_others_hold_no_formula_no_markup_and_are_what_they_should_be(
 
 def test_what_a_server_says_is_shown_harmless_by_run_and_judge(here: Path) -> None:
     def refuse(handler: Any, _answer: Any) -> None:
-        content = json.dumps({"error": {"message": f"no {TEXT}"}}, ensure_ascii=False).encode()
-        handler.send_response(400)
-        handler.send_header("Content-Length", str(len(content)))
-        handler.end_headers()
-        handler.wfile.write(content)
+        handler.reply(400, json.dumps({"error": {"message": f"no {TEXT}"}}, ensure_ascii=False))
 
     with EndpointDouble(faults=[refuse] * 100) as endpoint:
         config = (here / "experiment.yaml").read_text(encoding="utf-8").partition("retrievers:")[0]
