@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from small_experiment import CONFIG, Capture, ragtrial, small_experiment
 
@@ -22,14 +21,9 @@ def config(folder: Path, text: str = CUT) -> Path:
     return Path("experiment.yaml")
 
 
-def rows(file: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
-
-
 def test_the_listing_has_sizes_and_chunks(tmp_path: Path, capsys: Capture, golden: Callable[[str, str], None]) -> None:
-    made = ragtrial(
-        capsys, "chunks", config(tmp_path), "-q", "--set", "context.headings=true", "--set", "context.sentences=1"
-    )
+    context = ("--set", "context.headings=true", "--set", "context.sentences=1")
+    made = ragtrial(capsys, "chunks", config(tmp_path), "-q", *context)
     assert (made.code, made.err) == (0, "")
     golden("chunks", re.sub(r"(?<=])  [0-9a-f]+$", "  ID", made.out, flags=re.MULTILINE))
 
@@ -62,9 +56,8 @@ def test_json_is_one_document_with_every_chunk(tmp_path: Path, capsys: Capture) 
 def test_tokens_are_those_of_what_is_indexed(tmp_path: Path, tiny_model: Path, capsys: Capture) -> None:
     from ragtrial.components.tokenizers import Tokenizer
 
-    text = CUT.replace(
-        '{kind: custom, function: "hashing:embed"}', f"{{kind: sentence-transformer, model: {tiny_model}}}"
-    )
+    embedder = f"{{kind: sentence-transformer, model: {tiny_model}}}"
+    text = CUT.replace('{kind: custom, function: "hashing:embed"}', embedder)
     made = ragtrial(capsys, "chunks", config(tmp_path, text), "--json", "--set", "context.sentences=1")
     (setting,) = made.json["settings"]
     counts = Tokenizer(tiny_model / "tokenizer.json").counts([row["indexed"] for row in setting["rows"]])
@@ -88,7 +81,7 @@ def test_lines_are_written_to_a_file_each_chunk_once(tmp_path: Path, capsys: Cap
     assert (made.code, made.out) == (0, "")
     assert made.err.splitlines()[-1] == "chunks.jsonl: 5 chunks"
     assert "would both go to standard output" in ragtrial(capsys, "chunks", path, "-o", "-", "--json").err
-    found = rows("chunks.jsonl")
+    found = [*map(json.loads, Path("chunks.jsonl").read_text(encoding="utf-8").splitlines())]
     assert [(row["setting"], row["doc"]) for row in found] == [
         ("dense", "hub.md"), ("dense", "hub.md"), ("dense", "hub.md"), ("dense", "parcels.txt"), ("whole", "hub.md"),
     ]  # fmt: skip

@@ -13,6 +13,8 @@ import pytest
 
 from commands import LONGEST
 from ragtrial.cli.group import COMMANDS
+from ragtrial.cli.terminal import Terminal
+from ragtrial.records import ReportWarning
 from ragtrial.report.model import load_report
 from small_experiment import CONFIG, HASHING, LABELS, Capture, ragtrial, small_experiment, succeeded
 
@@ -111,9 +113,8 @@ def test_a_crash_without_a_file_is_still_told(tmp_path: Path, monkeypatch: pytes
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
-    made = ragtrial(
-        capsys, "run", small_experiment(tmp_path, functions="def embed(texts):\n    raise GeneratorExit(7)\n")
-    )
+    functions = "def embed(texts):\n    raise GeneratorExit(7)\n"
+    made = ragtrial(capsys, "run", small_experiment(tmp_path, functions=functions))
     assert made.code == 3
     assert "ragtrial failed in a way it should not (GeneratorExit: 7)." in made.err
 
@@ -123,7 +124,7 @@ def test_a_crash_without_a_file_is_still_told(tmp_path: Path, monkeypatch: pytes
     [(["rum", "x.yaml"], f"there is no command 'rum'. Did you mean 'run'? Commands: {', '.join(COMMANDS)}. "
       "Try 'ragtrial --help'."),
      (["zebra"], f"there is no command 'zebra'. Commands: {', '.join(COMMANDS)}. Try 'ragtrial --help'."),
-          (["run", "a.yaml", "b.yaml"], "Got unexpected extra argument (b.yaml). Try 'ragtrial run --help'."),
+     (["run", "a.yaml", "b.yaml"], "Got unexpected extra argument (b.yaml). Try 'ragtrial run --help'."),
      (["run", "a.yaml", "--limit", "0"], "Invalid value for '--limit': 0 is not in the range x>=1. "
       "Try 'ragtrial run --help'."),
      (["search", "a.yaml"], "Missing argument 'TEXT': a question after a.yaml. Try 'ragtrial search --help'."),
@@ -160,15 +161,13 @@ def test_what_a_function_prints_and_logs_is_not_part_of_the_answer(tmp_path: Pat
     assert all(text in made.stderr for text in ("logged", "warned", "imported\n", "called\n"))
 
 
-def shell(line: str) -> list[int]:
-    """The exit codes of a pipe's parts."""
-    made = subprocess.run(
-        ["bash", "-c", f"{line}; echo ${{PIPESTATUS[@]}}"], capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHON": sys.executable},
-    )  # fmt: skip
-    assert "Traceback" not in made.stderr
+def in_shell(line: str) -> subprocess.CompletedProcess[str]:
+    """What comes of a line of bash, in which COMMAND is ours; it has no traceback."""
+    variables = {**os.environ, "COMMAND": f"{sys.executable} -m ragtrial"}
+    made = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, env=variables)
+    assert "Traceback" not in made.stdout + made.stderr
     assert "Exception ignored" not in made.stderr
-    return [int(code) for code in made.stdout.split()[-2:]]
+    return made
 
 
 @pytest.mark.parametrize(
@@ -178,7 +177,23 @@ def shell(line: str) -> list[int]:
 )  # fmt: skip
 def test_a_reader_that_goes_away_changes_no_exit_code(command: str, code: int, config: Path, capsys: Capture) -> None:
     succeeded(capsys, "run", config)
-    assert shell(f"$PYTHON -m ragtrial {command}")[0] == code
+    made = in_shell(f"$COMMAND {command}; echo ${{PIPESTATUS[@]}}")
+    assert int(made.stdout.split()[-2]) == code
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [("list metrics >&-", 0), ("list metrics <&- >&- 2>&-", 0), ("run nothing.yaml 2>&-", 2),
+     ("run nothing.yaml <&-", 2)],
+)  # fmt: skip
+def test_a_closed_stream_changes_no_exit_code(line: str, code: int) -> None:
+    assert in_shell(f"$COMMAND {line}").returncode == code
+
+
+@pytest.mark.parametrize("line", ["run /tmp/x.yaml", "show", "init x", "cache list"])
+def test_a_current_folder_that_is_gone_is_an_error_that_says_so(line: str) -> None:
+    made = in_shell(f"mkdir gone && cd gone && rmdir ../gone && $COMMAND {line}")
+    assert (made.returncode, "the current folder no longer exists" in made.stderr) == (2, True), made.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names need not be text on Linux alone")
@@ -192,3 +207,14 @@ def test_a_name_that_is_no_text_and_a_terminal_that_knows_no_umlauts_are_no_cras
     assert made.returncode == 2
     assert json.loads(made.stdout)["errors"][0]["message"] == "there is no such file."
     assert made.stderr.endswith(b": there is no such file.\n")
+
+
+def test_a_warning_of_each_kind_is_shown_first_what_may_change_a_verdict(capsys: Capture) -> None:
+    terminal = Terminal(as_json=False, quiet=False, verbose=False, no_color=True)
+    short = [ReportWarning("short", f"setting {number}: \x1b[2Jshort.") for number in range(3)]
+    terminal.warn([*short, ReportWarning.of_verdict("ties", "equal scores.")])
+    assert capsys.readouterr().err.strip().splitlines() == [
+        "4 warnings:",
+        "  equal scores.",
+        "  setting 0: \ufffd[2Jshort. (2 more short: --json shows all)",
+    ]

@@ -9,7 +9,7 @@ from corpora import write_files
 from ragtrial.config import load_config
 from ragtrial.report.model import load_report
 from ragtrial.views.report_tables import show_command
-from small_experiment import BROKEN, CONFIG, Capture, ragtrial, small_experiment, succeeded
+from small_experiment import BROKEN, CONFIG, Capture, ragtrial, refused, small_experiment, succeeded
 
 Golden = Callable[[str, str], None]
 
@@ -42,21 +42,15 @@ def test_init_gives_an_experiment_that_validates_and_runs_as_it_is(tmp_path: Pat
     assert {scores["ndcg@10"]["n"] for scores in settings.values()} == {10}
     found = ragtrial(capsys, "search", "trial/experiment.yaml", "how long is my battery covered", "--json")
     assert found.json["hits"][0]["doc"] == "warranty.md"
-    prompts = ragtrial(
-        capsys, "show", "--results", "trial/results", "--query", "q1", "--prompt", "--setting", "dense", "--json"
-    )
+    show = ("show", "--results", "trial/results", "--query", "q1", "--prompt", "--setting", "dense")
+    prompts = ragtrial(capsys, *show, "--json")
     assert (prompts.json[0]["setting"], prompts.json[0]["query"]) == ("dense", "q1")
 
 
 def test_init_with_own_documents_and_questions_runs_as_it_is(tmp_path: Path, capsys: Capture) -> None:
-    write_files(
-        tmp_path,
-        {
-            "my notes/returns.md": "Send it back within 30 days.\n",
-            "my notes/hub/reset.md": "Hold the ring until it turns white.\n",
-            "mine.csv": "Question,Answer\nreturn?,within 30 days\nreset?,turns white\nlost?,nowhere at all\n",
-        },
-    )
+    notes = {"returns.md": "Send it back within 30 days.\n", "hub/reset.md": "Hold the ring until it turns white.\n"}
+    table = "Question,Answer\nreturn?,within 30 days\nreset?,turns white\nlost?,nowhere at all\n"
+    write_files(tmp_path, {**{f"my notes/{name}": text for name, text in notes.items()}, "mine.csv": table})
     made = succeeded(capsys, "init", "trial", "--corpus", "my notes", "--labels", "mine.csv", "--json")
     names = ("experiment.yaml", "prompt_queries.json", "answers_not_found.md")
     assert made.json["wrote"] == [f"trial/{name}" for name in names]
@@ -122,9 +116,7 @@ def test_without_any_label_init_and_run_say_that_nothing_will_be_scored(tmp_path
     asked = next(position for position, line in enumerate(first) if line.startswith("No question in "))
     assert not any(line.startswith("retrieval") for line in first[:asked])
     (report,) = tmp_path.glob("mine/results/*/*/report.json")
-    compared = ragtrial(capsys, "compare", str(report.parent))
-    assert compared.code == 2
-    assert "label answers, for example with `ragtrial search CONFIG" in compared.err
+    refused(capsys, "compare", report.parent, says="label answers, for example with `ragtrial search CONFIG")
 
 
 def test_init_says_what_the_first_run_takes(tmp_path: Path, capsys: Capture) -> None:
@@ -171,16 +163,12 @@ def test_init_overwrites_nothing_and_writes_nothing_where_something_is(tmp_path:
 
 
 PASSAGES = {
-    "queries": [
-        {
-            "id": "q1",
-            "text": "x",
-            "relevant_docs": [{"doc": "returns.md", "quote": "Return any item"},
-             {"doc": "returns.md", "quote": "RETURN ANY\nitem within", "start": 0, "end": 9},
-             {"doc": "returns.md", "quote": "Return", "text_hash": "0123456789abcdef"},
-             {"doc": "warranty.md", "start": 12, "end": 49}, {"doc": "shipping.txt", "quote": "two\ndays"}],
-        }
-    ]
+    "queries": [{"id": "q1", "text": "x", "relevant_docs": [
+        {"doc": "returns.md", "quote": "Return any item"},
+        {"doc": "returns.md", "quote": "RETURN ANY\nitem within", "start": 0, "end": 9},
+        {"doc": "returns.md", "quote": "Return", "text_hash": "0123456789abcdef"},
+        {"doc": "warranty.md", "start": 12, "end": 49}, {"doc": "shipping.txt", "quote": "two\ndays"},
+    ]}]
 }  # fmt: skip
 
 
@@ -193,8 +181,7 @@ def test_validate_says_how_passages_were_found_and_cut(tmp_path: Path, capsys: C
     answer = ragtrial(capsys, "validate", config, "--json").json
     assert answer["passages"] == {
         "labelled": 5, "exact": 2, "spacing": 1, "case": 1, "typography": 0, "markup": 0, "offsets": 1,
-        "lost": 0, "several_places": 1, "moved": 1,
-        "changed": 1,
+        "lost": 0, "several_places": 1, "moved": 1, "changed": 1,
     }  # fmt: skip
     assert [one["how"] for one in answer["noticed_passages"]] == ["case", "exact", "spacing"]
     assert [(one["name"], one["passages"], one["passages_cut"]) for one in answer["settings"]] == [
@@ -277,5 +264,4 @@ def test_schema_writes_a_file_where_it_is_told_to(tmp_path: Path, capsys: Captur
     assert (made.code, made.out) == (0, "new/labels.schema.json\n")
     assert (tmp_path / "new" / "labels.schema.json").read_text(encoding="utf-8") == printed.out
     assert ragtrial(capsys, "schema", "-o", "x.json", "--json").json == {"exit_code": 0, "wrote": ["x.json"]}
-    refused = ragtrial(capsys, "schema", "-o", "x.json/y.json")
-    assert (refused.code, refused.err.startswith("error: x.json/y.json: cannot be written: ")) == (2, True)
+    refused(capsys, "schema", "-o", "x.json/y.json", says="error: x.json/y.json: cannot be written: ")

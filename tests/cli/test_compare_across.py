@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ragtrial.report.model import load_report, write_folder
-from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded
+from small_experiment import CONFIG, Capture, ragtrial, refused, small_experiment, succeeded
 
 TEXT = CONFIG.replace("  dense: {kind: dense, top_k: 3}", "  bm25: {kind: bm25}\n  long: {kind: bm25, b: 0.0}\n  LAST")
 
@@ -76,9 +76,7 @@ def test_what_cannot_be_compared_across_is_refused(folder: Path, capsys: Capture
         ((reports[0], again), "are runs of the same documents and labels; --across compares data sets, and takes "),
         ((reports[0], str(folder / "other")), f"documents and share {len(report.queries)} questions; --across"),
     ):
-        made = ragtrial(capsys, "compare", *arguments, "--across")
-        assert made.code == 2
-        assert message in made.err
+        refused(capsys, "compare", *arguments, "--across", says=message)
 
 
 def table(name: str, **systems: float) -> str:
@@ -97,7 +95,6 @@ def test_each_table_of_scores_is_a_data_set(folder: Path, capsys: Capture) -> No
     assert [part["name"] for part in made["data_sets"]] == list(two)
     assert [(part["setting"], part["worse_on"]) for part in made["settings"]] == [("b", list(two))]
     assert made["left_out"] == ["c"]
-    done = ragtrial(capsys, "compare", two[0], table("third.csv", x=0.5, y=0.5), "--across")
-    assert done.code == 2
-    assert "0 settings are in all reports (one.csv has a, b; third.csv has x, y)" in done.err
+    none = "0 settings are in all reports (one.csv has a, b; third.csv has x, y)"
+    done = refused(capsys, "compare", two[0], table("third.csv", x=0.5, y=0.5), "--across", says=none)
     assert "give a system one name in all tables" in done.err

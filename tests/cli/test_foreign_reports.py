@@ -32,9 +32,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def report(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def report(written: Path, tmp_path: Path) -> Path:
     """A copy in an empty folder, which is the current one."""
-    monkeypatch.chdir(tmp_path)
     Path("labels.json").write_text(json.dumps(LABELS), encoding="utf-8")
     return shutil.copytree(written, tmp_path / "foreign")
 
@@ -75,20 +74,14 @@ def _huge(value: dict[str, Any]) -> None:
             setting["per_query"]["evaluations"][name] = [sign * 1e308 for _ in column]
 
 
-def _stemmer(value: dict[str, Any]) -> None:
-    for setting in value["settings"]:
-        setting["parameters"]["retriever"]["stemmer"] = "klingon"
-        setting["parameters"]["retriever"]["kind"] = "bm25"
-
-
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "values near the end of floats": _huge,
-    "an unknown stemmer": _stemmer,
+    "an unknown stemmer": lambda value: [
+        one["parameters"]["retriever"].update(stemmer="klingon", kind="bm25") for one in value["settings"]
+    ],
     "parameters of nothing": lambda value: [one.update(parameters={}) for one in value["settings"]],
     "parts of nothing": lambda value: [one["parameters"].update(parts={"x": {}}) for one in value["settings"]],
-    "an unknown refiner": lambda value: [
-        one["parameters"]["retriever"].update(kind="none") for one in value["settings"]
-    ],
+    "an unknown refiner": lambda value: [of["parameters"]["retriever"].update(kind="x") for of in value["settings"]],
     "a config of nothing": lambda value: value.update(config={}),
     "a huge count": lambda value: [one["counts"].update(chunks=10**400) for one in value["settings"]],
     "a huge grade": lambda value: value["queries"][0]["relevant_docs"][0].update(relevance=10**30),

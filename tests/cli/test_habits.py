@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtrial import load_report
-from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded
+from small_experiment import CONFIG, Capture, ragtrial, refused, small_experiment, succeeded
 
 TWO = CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")
 
@@ -23,13 +23,9 @@ def test_a_config_is_found_in_a_folder(capsys: Capture, tmp_path: Path, monkeypa
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     succeeded(capsys, "validate", "..")
-    missing = ragtrial(capsys, "run")
-    assert missing.code == 2
-    assert missing.err == (
-        "error: experiment.yaml: there is no such file; name a config, or write one with `ragtrial init FOLDER`.\n"
-    )
-    several = ragtrial(capsys, "search", "experiment.yaml", "two", "words")
-    assert several.err.startswith("error: there are 3 arguments; put the text into quotation marks.")
+    refused(capsys, "run", says="experiment.yaml: there is no such file; name a config, or write one with `ragtrial ")
+    several = "error: there are 3 arguments; put the text into quotation marks."
+    refused(capsys, "search", "experiment.yaml", "two", "words", says=several)
 
 
 def test_the_latest_report_is_meant_unless_another_is_named(capsys: Capture) -> None:
@@ -49,9 +45,8 @@ def test_the_latest_report_is_meant_unless_another_is_named(capsys: Capture) -> 
 def test_only_the_settings_that_are_named_are_run(capsys: Capture) -> None:
     made = ragtrial(capsys, "run", "--setting", "words", "--json").json
     assert [one["name"] for one in made["settings"]] == ["words"]
-    unknown = ragtrial(capsys, "run", "--setting", "word", "--setting", "none")
-    assert unknown.code == 2
-    assert unknown.err.splitlines()[0].startswith("error: there is no setting 'word'. Did you mean 'words'? Known: ")
+    word = "error: there is no setting 'word'. Did you mean 'words'? Known: "
+    unknown = refused(capsys, "run", "--setting", "word", "--setting", "none", says=word)
     assert "there is no setting 'none'." in unknown.err
 
 
@@ -66,10 +61,8 @@ def test_scores_are_printed_as_csv(capsys: Capture) -> None:
     rows = list(csv.DictReader(io.StringIO(made.out)))
     assert {row["setting"] for row in rows} == {one["name"] for one in report["settings"]}
     mean = float(next(row["ndcg@3"] for row in rows if row["setting"] == "words"))
-    each = list(
-        csv.DictReader(io.StringIO(ragtrial(capsys, "show", "--csv", "--per-query", "--metrics", "ndcg@3").out))
-    )
-    own = [float(row["ndcg@3"]) for row in each if row["setting"] == "words"]
+    each = ragtrial(capsys, "show", "--csv", "--per-query", "--metrics", "ndcg@3").out
+    own = [float(row["ndcg@3"]) for row in csv.DictReader(io.StringIO(each)) if row["setting"] == "words"]
     assert sum(own) / len(own) == pytest.approx(mean)
     Path("all.csv").write_text(succeeded(capsys, "show", "--csv", "--per-query").out, encoding="utf-8")
     assert ragtrial(capsys, "compare", "all.csv", "--json").json["primary_metric"] == report["primary_metric"]

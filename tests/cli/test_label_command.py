@@ -1,31 +1,22 @@
 """``ragtrial label``: what it refuses, and how it ends."""
 
-import http.client
 import json
-import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ragtrial.labelling.session.session import Session
-from small_experiment import LABELS, Capture, ragtrial
-from worklists import judgments, write_work
+from small_experiment import LABELS, Capture, ragtrial, refused
+from worklists import judgments, post, start_page, write_work
 
 
-def finished(folder: Path) -> None:
-    with Session(write_work(folder)) as session:
+def test_a_finished_worklist_says_so(tmp_path: Path, capsys: Capture) -> None:
+    with Session(write_work(tmp_path)) as session:
         session.skip()
         for _ in range(5):
             session.grade(1)
         session.save()
-
-
-def test_a_finished_worklist_says_so(tmp_path: Path, capsys: Capture) -> None:
-    finished(tmp_path)
     made = ragtrial(capsys, "label", "worklist.json", "-q")
     assert (made.code, made.err) == (0, "")
     assert made.out == (
@@ -62,39 +53,17 @@ def test_what_was_answered_and_not_written_is_written_without_asking(tmp_path: P
 def test_what_cannot_be_labelled_is_refused(tmp_path: Path, capsys: Capture, arguments: list[str], told: str) -> None:
     write_work(tmp_path, config=str(tmp_path / "gone.yaml")).rename("moved.json")
     write_work(tmp_path)
-    made = ragtrial(capsys, "label", *arguments, "-q")
-    assert made.code == 2
-    assert told.format(here=tmp_path) in made.err
+    refused(capsys, "label", *arguments, "-q", says=told.format(here=tmp_path))
     assert json.loads(Path("prompt_queries.json").read_text()) == LABELS
     assert list(tmp_path.glob("*.answers.jsonl")) == []
 
 
-def start_page(*arguments: str) -> tuple[subprocess.Popen[str], str]:
-    """The command with its page, and the page's address."""
-    command = [sys.executable, "-m", "ragtrial", "label", "worklist.json", "--no-browser", "-q", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stderr
-    found = re.fullmatch(r"label here: (http://127\.0\.0\.1:\d+/\S+/)\n", process.stderr.readline())
-    assert found
-    return process, found[1]
-
-
-def post(url: str, name: str, body: dict[str, Any]) -> Any:
-    host, _, path = url.removeprefix("http://").partition("/")
-    connection = http.client.HTTPConnection(host, timeout=30)
-    try:
-        connection.request("POST", f"/{path}{name}", json.dumps(body), {"Content-Type": "application/json"})
-        return json.loads(connection.getresponse().read())
-    finally:
-        connection.close()
-
-
 def test_the_page_ends_by_its_button_and_tells_what_was_written(tmp_path: Path) -> None:
     write_work(tmp_path)
-    process, url = start_page("--json")
-    state = post(url, "skip", {"revision": 0})["state"]
-    state = post(url, "grade", {"revision": state["revision"], "grade": 2})["state"]
-    assert post(url, "finish", {"revision": state["revision"]})["lines"][0].startswith("1 of 6 graded")
+    process, url = start_page("label", "worklist.json", "--json")
+    state = post(url, "skip", revision=0)["state"]
+    state = post(url, "grade", revision=state["revision"], grade=2)["state"]
+    assert post(url, "finish", revision=state["revision"])["lines"][0].startswith("1 of 6 graded")
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert json.loads(out) == {
@@ -108,9 +77,9 @@ def test_the_page_ends_by_its_button_and_tells_what_was_written(tmp_path: Path) 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_page_that_is_interrupted_keeps_the_answers(tmp_path: Path, number: signal.Signals) -> None:
     write_work(tmp_path)
-    process, url = start_page()
-    state = post(url, "skip", {"revision": 0})["state"]
-    post(url, "grade", {"revision": state["revision"], "grade": 2})
+    process, url = start_page("label", "worklist.json")
+    state = post(url, "skip", revision=0)["state"]
+    post(url, "grade", revision=state["revision"], grade=2)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 
-from commands import Outcome
 from foreign_labels import BOTH, DOCUMENTS, RED, TWICE, WHITE, Conversions, label, lines, written
 from ragtrial.labelling.importers.base import IMPORTERS
-from small_experiment import CONFIG, HASHING, Capture, ragtrial, small_experiment, succeeded
+from small_experiment import CONFIG, HASHING, Capture, ragtrial, refused, small_experiment, succeeded
 
 
 @pytest.fixture
 def convert(tmp_path: Path, capsys: Capture) -> Conversions:
     return Conversions(tmp_path, capsys)
+
+
+def own(**answer: Any) -> dict[str, Any]:
+    return {"queries": [{"id": "a", "text": "?", "relevant_docs": [answer]}]}
 
 
 def passages(*texts: str, **more: Any) -> dict[str, Any]:
@@ -36,11 +39,9 @@ def test_each_label_is_told_with_how_it_was_resolved(convert: Conversions) -> No
     assert answer["counts"] == {"exact": 2, "spacing": 1, "case": 1, "title": 1, "several": 2}
     assert answer["repeated"] == 3
     assert answer["labels"][4] == {
-        "query": "q", "line": None, "at": "queries[0].relevant_docs[4]",
-        "how": "several", "match": "exact", "score": 1.0,
-        "places": [{"doc": "hub/reset.md", "start": 17, "end": 49},
-         {"doc": "hub/reset.md", "start": 139, "end": 171}],
-        "notes": [], "text": TWICE,
+        "query": "q", "line": None, "at": "queries[0].relevant_docs[4]", "how": "several", "match": "exact",
+        "score": 1.0, "notes": [], "text": TWICE,
+        "places": [{"doc": "hub/reset.md", "start": start, "end": start + 32} for start in (17, 139)],
     }  # fmt: skip
 
 
@@ -199,10 +200,6 @@ def test_all_faults_of_a_file_are_told_at_once(convert: Conversions, content: ob
     assert convert.faults(content) == faults
 
 
-def ran(capsys: Capture, *arguments: str) -> Outcome:
-    return ragtrial(capsys, "labels", "convert", *arguments)
-
-
 def test_an_output_that_is_there_is_replaced_only_by_force(convert: Conversions) -> None:
     convert.target.write_text("mine")
     made = convert(passages(WHITE))
@@ -228,7 +225,7 @@ def test_an_output_that_is_there_is_replaced_only_by_force(convert: Conversions)
 )  # fmt: skip
 def test_wrong_arguments_are_told(convert: Conversions, capsys: Capture, arguments: list[str], error: str) -> None:
     written(convert.source, passages(WHITE))
-    made = ran(capsys, *arguments, "-q")
+    made = ragtrial(capsys, "labels", "convert", *arguments, "-q")
     assert (made.code, made.out, made.err) == (2, "", f"error: {error.format(here=Path.cwd())}\n")
 
 
@@ -238,15 +235,14 @@ def test_what_is_written_fits_schema_and_experiment(convert: Conversions, capsys
     written(convert.folder / "experiment.yaml", CONFIG)
     written(convert.folder / "hashing.py", HASHING)
     written(convert.source, MANY)
-    made = ran(capsys, "labels", "--config", "experiment.yaml", "-o", "prompt_queries.json")
-    assert made.code == 0
+    convert_labels = ("labels", "convert", "labels", "--config", "experiment.yaml", "-o")
+    succeeded(capsys, *convert_labels, "prompt_queries.json")
     rows = json.loads(convert.target.read_text(encoding="utf-8"))
     jsonschema.validate(rows, json.loads((root / "schemas" / "labels.schema.json").read_text()))
     first = ragtrial(capsys, "validate", "experiment.yaml", "--json")
     assert (first.code, sum(first.json["judgments"].values())) == (0, 5)
     assert [one["code"] for one in first.json["warnings"]] == ["quote-twice"]
-    again = ran(capsys, "labels", "--config", "experiment.yaml", "-o", "again.json")
-    assert "documents:" not in again.err
+    assert "documents:" not in ragtrial(capsys, *convert_labels, "again.json").err
 
 
 @pytest.mark.parametrize(
@@ -276,8 +272,7 @@ def test_no_command_follows_labels_that_answer_no_question(convert: Conversions)
 def test_a_span_without_a_quote_gets_the_text_that_stands_there(convert: Conversions) -> None:
     good = label("hub/lights.md", RED)
     quote = good.pop("quote")
-    own = {"queries": [{"id": "a", "text": "?", "relevant_docs": [good]}]}
-    (query,) = convert.rows(own)
+    (query,) = convert.rows(own(**good))
     assert query["relevant_docs"] == [{**good, "quote": quote}]
     convert.target.unlink()
     for change, why in (
@@ -285,9 +280,8 @@ def test_a_span_without_a_quote_gets_the_text_that_stands_there(convert: Convers
         ({"text_hash": "0" * 16}, "hub/lights.md was changed since this label was made"),
     ):
         changed = {**good, **change}
-        own = {"queries": [{"id": "a", "text": "?", "relevant_docs": [changed]}]}
         place = f"characters {changed['start']} to {changed['end']:,} of 'hub/lights.md' of query 'a'"
-        assert convert.faults(own)[0] == f":1:57: {place}: {why}."
+        assert convert.faults(own(**changed))[0] == f":1:57: {place}: {why}."
 
 
 def test_documents_are_read_from_one_file_too_and_nothing_is_left_behind(
@@ -298,14 +292,10 @@ def test_documents_are_read_from_one_file_too_and_nothing_is_left_behind(
     written(convert.source, passages(WHITE))
     (convert.folder / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(convert.folder / "temporary"))
-    assert ran(capsys, "labels", "--corpus", "corpus.jsonl", "-o", "out.json").code == 0
+    succeeded(capsys, "labels", "convert", "labels", "--corpus", "corpus.jsonl", "-o", "out.json")
     (query,) = json.loads((convert.folder / "out.json").read_text())["queries"]
     assert query["relevant_docs"][0].items() >= label("hub/reset.md", WHITE).items()
     assert list((convert.folder / "temporary").iterdir()) == []
-
-
-def own(**answer: Any) -> dict[str, Any]:
-    return {"queries": [{"id": "a", "text": "?", "relevant_docs": [answer]}]}
 
 
 def test_a_document_that_is_not_there_is_not_looked_for_and_ids_are_new(convert: Conversions) -> None:
@@ -324,8 +314,8 @@ def test_a_dash_writes_the_labels_alone_to_standard_output(convert: Conversions,
     assert query["relevant_docs"][0].items() >= label("hub/lights.md", RED).items()
     assert "wrote standard output: 1 question with 1 label" in made.err
     assert not Path("-").exists()
-    both = ragtrial(capsys, "labels", "convert", "labels", "--corpus", "documents", "-o", "-", "--json")
-    assert (both.code, "would both go to standard output" in both.err) == (2, True)
+    both = ("labels", "convert", "labels", "--corpus", "documents", "-o", "-", "--json")
+    refused(capsys, *both, says="would both go to standard output")
 
 
 def test_queries_are_listed_with_their_judgments(tmp_path: Path, capsys: Capture) -> None:

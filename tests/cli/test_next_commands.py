@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from corpora import write_beir
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
 from ragtrial.labelling.session.session import Session
@@ -105,10 +106,7 @@ def labels(project: Path) -> Iterator[None]:
 
 
 def _next_commands(screen: str) -> list[list[str]]:
-    return [
-        shlex.split(found)
-        for found in re.findall(r"^(?: *|.*; )[Nn]ext: (?:.*: )?(ragtrial .*)$", screen, re.MULTILINE)
-    ]
+    return [*map(shlex.split, re.findall(r"^(?: *|.*; )[Nn]ext: (?:.*: )?(ragtrial .*)$", screen, re.MULTILINE))]
 
 
 def _follow(capsys: Capture, command: list[str]) -> int:
@@ -214,20 +212,14 @@ def test_the_config_of_the_later_run_or_of_a_folder_below_is_named(
 
 def test_a_beir_folder_is_labelled_beside_it(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder of the data set stays as it is, so `pool` needs the name of another file."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
-    Path("set/qrels").mkdir(parents=True)
-    files = sorted((ROOT / "data/support").rglob("*.md"))
-    rows = [{"_id": file.relative_to(ROOT / "data/support").as_posix(), "text": file.read_text()} for file in files]
-    Path("set/corpus.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    sample = ROOT / "data/support"
+    texts = {file.relative_to(sample).as_posix(): file.read_text() for file in sorted(sample.rglob("*.md"))}
     asked = json.loads((ROOT / "prompt_queries.json").read_text())["queries"]
-    queries = [{"_id": query["id"], "text": query["text"]} for query in asked]
-    Path("set/queries.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in queries))
-    known = {row["_id"] for row in rows}
-    judged = {f"{query['id']}\t{label['doc']}\t1\n": None
-              for query in asked for label in query["relevant_docs"] if label["doc"] in known}  # fmt: skip
+    judged = {f"{query['id']}\t{label['doc']}\t1\n": None for query in asked for label in query["relevant_docs"]}
     assert len(judged) > 20
-    Path("set/qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{''.join(judged)}")
+    queries = {query["id"]: query["text"] for query in asked}
+    write_beir(tmp_path / "set", texts, queries, f"query-id\tcorpus-id\tscore\n{''.join(judged)}")
     Path("mine.yaml").write_text(
         "experiment: loaves\ndataset: {beir: set}\nchunker: {kind: document}\nlatency: false\n"
         "retrievers: {a: {kind: bm25}, b: {kind: bm25, stemmer: none, stop_words: none, k1: 0.3}}\n"

@@ -19,15 +19,12 @@ def test_a_long_stage_says_how_far_it_is_and_how_long_it_takes(capsys: Capture) 
     """The first step is what the cache has, and the second loads the model: neither counts for the speed."""
     progress, seen, pause = LineProgress(first=0.001, every=0.001), "", threading.Event()
     progress.begin("embeddings", 5_738, "chunks")
-    while "embeddings: 0 of 5,738 chunks, running for " not in seen and not pause.wait(0.001):
-        seen += capsys.readouterr().err
-    progress.advance(700)
-    progress.advance(1)
-    while "embeddings: 701 of 5,738 chunks, running for " not in seen and not pause.wait(0.001):
-        seen += capsys.readouterr().err
-    progress.advance(499)
-    while "left" not in seen and not pause.wait(0.001):
-        seen += capsys.readouterr().err
+    for advances, awaited in (((), "0 of 5,738 chunks, running"), ((700, 1), "701 of 5,738 chunks, running"),
+                              ((499,), "left")):  # fmt: skip
+        for count in advances:
+            progress.advance(count)
+        while awaited not in seen and not pause.wait(0.001):
+            seen += capsys.readouterr().err
     progress.finish()
     lines = (seen + capsys.readouterr().err).splitlines()
     assert "embeddings: 1,200 of 5,738 chunks, about <1 s left" in lines
@@ -48,9 +45,7 @@ def test_notebooks_show_progress_by_default(tmp_path: Path, capsys: Capture, mon
 
 
 def test_a_printed_comparison_is_the_screen(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(
-        small_experiment(tmp_path, config=CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")).parent
-    )
+    small_experiment(tmp_path, config=CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency"))
     report = run_experiment("experiment.yaml")
     monkeypatch.setenv("COLUMNS", "100")
     screen = ragtrial(capsys, "compare", report.folder).out

@@ -13,19 +13,15 @@ from ragtrial.errors import InputError
 from ragtrial.labelling.session.session import Session, ending_lines
 from ragtrial.labelling.worklist import read_worklist
 from ragtrial.records import DRAFTED, NOT_REVIEWED, UNANSWERABLE
-from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded
+from small_experiment import CONFIG, Capture, ragtrial, refused, small_experiment, succeeded
 
-SUBJECTS = (
-    "battery", "charger", "invoice", "parcel", "router", "sensor", "thermostat", "warranty", "window", "heating",
-)  # fmt: skip
+SUBJECTS = ["battery", "charger", "invoice", "parcel", "router", "sensor", "boiler", "warranty", "window", "heating"]
 DOCUMENTS: Mapping[str, str | bytes] = {
     f"{('home', 'shop')[number % 2]}/{subject}.md": f"The {subject} has article number {number}. Whoever returns one "
     f"within {number + 10} days gets the price back.\n"
     for number, subject in enumerate(SUBJECTS)
 }
-CONFIG_BOTH = f"{CONFIG}output: {{directory: results}}\n".replace(
-    "latency:", "  bm25: {kind: bm25, top_k: 3}\nlatency:"
-)
+CONFIG_BOTH = CONFIG.replace("latency:", "  bm25: {kind: bm25, top_k: 3}\noutput: {directory: results}\nlatency:")
 
 
 @pytest.fixture(autouse=True)
@@ -120,11 +116,9 @@ def test_what_cannot_be_drafted_is_refused_before_all(capsys: Capture, options: 
         assert (made.code, double.asked) == (2, [])
     assert said in made.err
     Path("beir.yaml").write_text(CONFIG_BOTH.replace("{corpus: documents, queries: prompt_queries.json}", "{beir: x}"))
-    made = ragtrial(capsys, "questions", "beir.yaml", "--endpoint", "http://127.0.0.1:9/v1", "--model", "m")
-    assert (made.code, "beir.yaml: a BEIR folder is not changed" in made.err) == (2, True)
-    assert ragtrial(capsys, "questions", "experiment.yaml").err.startswith(
-        "error: name the model: --endpoint URL --model NAME."
-    )
+    away = ("--endpoint", "http://127.0.0.1:9/v1", "--model", "m")
+    refused(capsys, "questions", "beir.yaml", *away, says="beir.yaml: a BEIR folder is not changed")
+    refused(capsys, "questions", "experiment.yaml", says="error: name the model: --endpoint URL --model NAME.")
 
 
 def test_a_prompt_of_ones_own_is_sent(capsys: Capture) -> None:
@@ -175,8 +169,8 @@ def test_a_draft_without_a_review_is_no_label_unless_asked_for_and_said(capsys: 
         session.skip()
         session.save()
     assert len(labels()) == 1
-    refused = questions(capsys, "http://127.0.0.1:9/v1")
-    assert (refused.code, "is under review: drafts.answers.jsonl has answers" in refused.err) == (2, True)
+    again = questions(capsys, "http://127.0.0.1:9/v1")
+    assert (again.code, "is under review: drafts.answers.jsonl has answers" in again.err) == (2, True)
     made = ragtrial(capsys, "label", "drafts.json", "--unreviewed")
     assert f"{count - 2} drafts kept without review; every report will say so" in made.out
     assert f"2 of {count} reviewed\n" in made.out

@@ -27,12 +27,8 @@ evaluators:
 LABELS = {
     "prompt": "Answer {query} from {contexts}, or say `I don't know!`",
     "queries": [
-        {
-            "id": 1,
-            "text": "When may I return an item?",
-            "relevant_docs": [{"doc": "Return any item within thirty days.", "relevance": 3},
-                              {"doc": "doc4", "relevance": 0}],
-        },
+        {"id": 1, "text": "When may I return an item?", "relevant_docs": [
+            {"doc": "Return any item within thirty days.", "relevance": 3}, {"doc": "doc4", "relevance": 0}]},
         {"id": 2, "text": "Which batteries?", "relevant_docs": [{"doc": "Batteries are covered", "relevance": 1}]},
     ],
 }  # fmt: skip
@@ -48,8 +44,7 @@ RESULTS = [
 
 
 @pytest.fixture(autouse=True)
-def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _files(tmp_path: Path) -> None:
     labels, results = json.dumps(LABELS), json.dumps(RESULTS)
     write_files(tmp_path, {"config.yaml": CONFIG, "prompts_queries.json": labels, "results.json": results})
     write_files(tmp_path, {f"data/{name}": text for name, text in DOCUMENTS.items()})
@@ -64,9 +59,8 @@ def test_init_writes_the_config_in_our_words_and_it_runs(capsys: Capture) -> Non
     chunker = {"kind": "recursive", "size": 400, "overlap": 50, "unit": "characters"}
     assert chunker.items() <= config.chunker.model_dump().items()
     options = {name: setting.model_dump() for name, setting in config.retrievers.items()}
-    assert {name: one["top_k"] for name, one in options.items()} == dict.fromkeys(
-        ("bm25", "openai", "large", "local"), 12
-    )
+    tops = {name: one["top_k"] for name, one in options.items()}
+    assert tops == dict.fromkeys(("bm25", "openai", "large", "local"), 12)
     assert [options[name]["embedder"]["kind"] for name in ("openai", "large")] == ["openai", "openai"]
     assert options["local"]["embedder"]["kind"] == "sentence-transformer"
     assert config.evaluators.order_unaware.k == [3]
@@ -87,9 +81,8 @@ def test_init_from_a_config_of_another_form_says_what_is_missing(capsys: Capture
 
 def test_a_config_with_the_least_keys_gets_what_their_tool_assumes(capsys: Capture) -> None:
     Path("prompts_queries.json").unlink()
-    Path("config.yaml").write_text(
-        "loader: {paths: [data]}\npipelines: {a: {embedding: b/c}}\nevaluators: {graded: {}}\n"
-    )
+    least = "loader: {paths: [data]}\npipelines: {a: {embedding: b/c}}\nevaluators: {graded: {}}\n"
+    Path("config.yaml").write_text(least)
     assert ragtrial(capsys, "init", "ours", "--from", "config.yaml").code == 0
     config = load_config("ours/experiment.yaml")
     assert {"kind": "recursive", "size": 800, "overlap": 0}.items() <= config.chunker.model_dump().items()

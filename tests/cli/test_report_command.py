@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, ViewportSize
 
 from browsers import HOSTILE, Seen, violations
 from edited_reports import edit_report
-from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded
+from small_experiment import CONFIG, Capture, ragtrial, refused, small_experiment, succeeded
 
 TWO = CONFIG.replace("latency", "  words: {kind: bm25, top_k: 3}\nlatency")
 
@@ -105,8 +105,7 @@ def test_a_run_that_is_gone_or_damaged_is_named(site: Path, capsys: Capture) -> 
     assert f"has 1 page of runs that are not in the history, such as {old}" in done.err
     assert done.out.startswith("One run so far")
     (Path("results/small") / new / "report.json").write_text("{", encoding="utf-8")
-    done = ragtrial(capsys, "report", "--site", "public/pages")
-    assert (done.code, f"{new}/report.json" in done.err) == (2, True)
+    refused(capsys, "report", "--site", "public/pages", says=f"{new}/report.json")
 
 
 def test_what_a_hostile_report_says_is_text(site: Path, capsys: Capture, browser: Browser) -> None:
@@ -165,8 +164,6 @@ def test_a_site_that_cannot_be_says_why(site: Path, capsys: Capture) -> None:
         "results": "'results' has several experiments. There are: other, small.",
         "small --metric recall@7": "no run has 'recall@7'; the newest one has: ",
     }.items():
-        done = ragtrial(capsys, "report", "--site", "elsewhere", *arguments.split())
-        assert (done.code, message in done.err) == (2, True), done.err
+        refused(capsys, "report", "--site", "elsewhere", *arguments.split(), says=message)
     assert not Path("elsewhere").exists()
-    done = ragtrial(capsys, "report", "--site", "experiment.yaml", "small")
-    assert (done.code, "experiment.yaml" in done.err) == (2, True), done.err
+    refused(capsys, "report", "--site", "experiment.yaml", "small", says="experiment.yaml")

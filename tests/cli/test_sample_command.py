@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from ragtrial import load_prompt_queries
 from ragtrial.labelling.sampling import draw_questions
 from ragtrial.records import PromptQueries, Query
-from small_experiment import CONFIG, Capture, ragtrial, small_experiment, succeeded
+from small_experiment import CONFIG, Capture, refused, small_experiment, succeeded
 
 TRACES = Path(__file__).parents[1] / "support" / "traces"
 
@@ -45,11 +45,8 @@ def test_no_question_is_drawn_twice_and_none_with_labels_and_the_order_of_spans_
     assert len(texts) == len(set(texts)) == min(count, len(left))
     assert set(texts) <= left
     assert drawn == again
-    assert (drawn.searches, drawn.distinct, drawn.labelled) == (
-        len(asked),
-        len(set(asked)),
-        len(set(asked)) - len(left),
-    )
+    distinct = len(set(asked))
+    assert (drawn.searches, drawn.distinct, drawn.labelled) == (len(asked), distinct, distinct - len(left))
 
 
 def test_each_distinct_question_has_the_same_chance_however_often_it_was_asked(tmp_path: Path) -> None:
@@ -59,18 +56,14 @@ def test_each_distinct_question_has_the_same_chance_however_often_it_was_asked(t
     assert max(abs(count - 80) for count in draws.values()) < 32  # four standard deviations of a binomial of 1 in 5
 
 
-def test_questions_become_labels_that_a_run_searches_and_a_pool_asks_about(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_questions_become_labels_that_a_run_searches_and_a_pool_asks_about(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path, config=f"{CONFIG}output: {{directory: results}}\n".replace("prompt_", ""))
     spans = TRACES / "langchain-genai.jsonl"
     done = succeeded(capsys, "sample", spans, TRACES / "phoenix.parquet", "-n", "3", "-o", "queries.json")
     assert done.err == "queries.json: 3 questions of 5 distinct ones, at random (seed 0), of 14 searches in 35 spans\n"
     drawn = load_prompt_queries("queries.json").queries
     assert not any(query.relevant_docs for query in drawn)
-    again = ragtrial(capsys, "sample", spans, "-o", "queries.json")
-    assert (again.code, "already exists" in again.err) == (2, True)
+    refused(capsys, "sample", spans, "-o", "queries.json", says="already exists")
     rest = succeeded(capsys, "sample", spans, "--labels", "queries.json", "-o", "-")
     assert "; left out: 3 that queries.json has" in rest.err
     assert not {query["text"] for query in rest.json["queries"]} & {query.text for query in drawn}
@@ -78,6 +71,6 @@ def test_questions_become_labels_that_a_run_searches_and_a_pool_asks_about(
     succeeded(capsys, "run", "experiment.yaml")
     succeeded(capsys, "pool", "latest", "--random-queries", "2")
     assert len({item["query"] for item in json.loads(Path("worklist.json").read_text())["items"]}) == 2
-    everything = ragtrial(capsys, "sample", write_spans(tmp_path / "spans.jsonl", [query.text for query in drawn]),
-                          "--labels", "queries.json", "-o", "more.json")  # fmt: skip
-    assert (everything.code, "no question that is not labelled: all 3 are" in everything.err) == (2, True)
+    known = write_spans(tmp_path / "spans.jsonl", [query.text for query in drawn])
+    everything = "no question that is not labelled: all 3 are"
+    refused(capsys, "sample", known, "--labels", "queries.json", "-o", "more.json", says=everything)

@@ -15,7 +15,7 @@ from corpora import write_files
 from ragtrial import load_report
 from ragtrial.comparison.comparison_input import input_of
 from report_hits import hits_of
-from small_experiment import Capture, ragtrial, succeeded
+from small_experiment import Capture, ragtrial, refused, succeeded
 
 QRELS = "q1 0 a 1\nq1 0 b 0\nq1 0 c 2\nq2 0 a 1\nq3 0 z 0\nq4 0 d 1\n"
 RUN = (
@@ -79,9 +79,8 @@ def test_faults_of_all_runs_and_a_missing_folder_are_told_at_once(capsys: Captur
     done = score(capsys, "two.run", "--metrics", "rr", "--duplicates", "first", "--json", "-q")
     assert done.json["runs"][0]["counts"]["duplicates"] == 1
     Path("bad.run").write_text("q1 Q0 a 1 nan t\n")
-    done = score(capsys, "bad.run", "--metrics", "rr", "--per-query", "no/means.csv")
-    assert done.code == 2
-    assert "no/means.csv: cannot be written: there is no folder no" in done.err
+    no_folder = "no/means.csv: cannot be written: there is no folder no"
+    done = refused(capsys, "score", "qrels.txt", "bad.run", "--per-query", "no/means.csv", says=no_folder)
     assert "nan" not in done.err
 
 
@@ -99,10 +98,7 @@ def test_ties_and_contradicting_ranks_are_told(capsys: Capture) -> None:
     ]
     Path("odd.run").write_text("q1 Q0 a 2 9.0 t\nq1 Q0 b 1 3.0 t\n")
     done = score(capsys, "odd.run", "--metrics", "rr")
-    assert (
-        "odd: the rank column says another order than the scores, in queries: 1 ('q1' first); the scores were followed."
-        in done.err
-    )
+    assert "odd: the rank column says another order than the scores, in queries: 1 ('q1' first); " in done.err
 
 
 def test_a_report_is_made_shown_and_keeps_lines_that_only_trec_eval_reads(capsys: Capture) -> None:
@@ -115,9 +111,8 @@ def test_a_report_is_made_shown_and_keeps_lines_that_only_trec_eval_reads(capsys
         "query q1\n  label: grade 1  a\n  label: grade 2  c\n\nbm25: ndcg@10 0.9502, first answer at rank 1\n"
         "  1  grade 2  3.0000  c\n  2  grade -  2.0000  x\n  3  grade 1  1.0000  a\n"
     )
-    again = score(capsys, "bm25.run", "--metrics", "rr", "-o", "reports/bm25")
-    assert again.code == 2
-    assert "reports/bm25: is there already; a report is a new folder. Name another one." in again.err
+    there = "reports/bm25: is there already; a report is a new folder. Name another one."
+    refused(capsys, "score", "qrels.txt", "bm25.run", "-o", "reports/bm25", says=there)
     assert json.loads(Path("reports/bm25/config.yaml").read_text())["score"]["runs"] == ["bm25.run"]
     Path("tags.run").write_text("q1 Q0 c 1 3.0 a tag\nq1 Q0 x - 2.0 a tag\n")
     score(capsys, "tags.run", "--trec-compat", "--metrics", "rr", "-o", "kept", "-q")
@@ -137,12 +132,11 @@ def test_what_a_killed_run_left_of_a_report_goes_and_nothing_else(capsys: Captur
 
 
 def test_a_name_that_leads_elsewhere_stays_in_the_report(capsys: Capture) -> None:
-    results = [
-        {"name": name, "results": [{"id": "q1", "hits": [{"doc": "c"}]}]} for name in ("../../evil", "a/b", "a b")
-    ]
+    found, names = [{"id": "q1", "hits": [{"doc": "c"}]}], ["../../evil", "a/b", "a b"]
+    results = [{"name": name, "results": found} for name in names]
     Path("results.json").write_text(json.dumps(results))
     done = score(capsys, "results.json", "--metrics", "rr", "-o", "sub/rep", "--json", "-q")
-    assert [run["name"] for run in done.json["runs"]] == ["../../evil", "a/b", "a b"]
+    assert [run["name"] for run in done.json["runs"]] == names
     assert sorted(path.name for path in Path().rglob("*.jsonl.gz")) == [
         "a-b-2.jsonl.gz", "a-b.jsonl.gz", "evil.jsonl.gz", "texts.jsonl.gz",
     ]  # fmt: skip
@@ -152,14 +146,13 @@ def test_a_name_that_leads_elsewhere_stays_in_the_report(capsys: Capture) -> Non
 
 def test_what_scoring_refuses_is_not_exported(capsys: Capture) -> None:
     Path("bad.run").write_text("q1 Q0 a 1 3 t\nq1 Q0 b x 2 t\nq1 Q0 c 3 nan t\nq1 Q0 d 4\n")
-    done = ragtrial(capsys, "export", "bad.run", "out.run")
-    assert done.code == 2
+    done = refused(capsys, "export", "bad.run", "out.run", says="error: bad.run:2: ")
     told = [line.split(": ")[1] for line in done.err.splitlines() if line.startswith("error: ")]
     assert told == ["bad.run:2", "bad.run:3", "bad.run:4"]
     Path("twice.run").write_text("q1 Q0 a 1 3 t\nq1 Q0 a 2 2 t\n")
-    done = ragtrial(capsys, "export", "twice.run", "out.run")
-    assert (done.code, Path("out.run").exists()) == (2, False)
-    assert "query 'q1', hit 2: retrieves document 'a', as hit 1 does" in done.err
+    twice = "query 'q1', hit 2: retrieves document 'a', as hit 1 does"
+    refused(capsys, "export", "twice.run", "out.run", says=twice)
+    assert not Path("out.run").exists()
     succeeded(capsys, "export", "twice.run", "out.run", "--duplicates", "first")
     assert Path("out.run").read_text() == "q1 Q0 a 1 3.0 twice\n"
     Path("none.run").write_text("# nothing\n")
@@ -181,9 +174,7 @@ def test_of_a_document_that_stands_twice_the_first_keeps_its_place(capsys: Captu
 
 def test_a_report_has_rankings_by_rank_and_to_the_depth(capsys: Capture) -> None:
     Path("ms.tsv").write_text("q1\tx\t2\nq1\tc\t1\nq1\ta\t3\n")
-    score(capsys, "ms.tsv", "--metrics", "rr", "--depth", "2", "-o", "rep", "--format", "msmarco",
-        "-q",
-    )  # fmt: skip
+    score(capsys, "ms.tsv", "--metrics", "rr", "--depth", "2", "-o", "rep", "--format", "msmarco", "-q")
     (query, *_) = ragtrial(capsys, "show", "rep", "--query", "q1", "--json").json
     assert [(hit["rank"], hit["doc"], hit["score"]) for hit in query["hits"]] == [(1, "c", None), (2, "x", None)]
     (setting,) = ragtrial(capsys, "show", "rep", "--json").json["settings"]
@@ -195,8 +186,7 @@ def test_a_report_of_scores_may_join_questions_by_their_documents(capsys: Captur
     Path("pairs.run").write_text("".join(f"q{place} Q0 d{place // 2} 1 {place} run\n" for place in range(8)))
     succeeded(capsys, "score", "pairs.qrels", "pairs.run", "--clusters", "document", "-o", "pairs", "-q")
     assert input_of(["pairs"], may_be_one=True).clusters == pytest.approx([0, 0, 1, 1, 2, 2, 3, 3])
-    refused = ragtrial(capsys, "score", "pairs.qrels", "pairs.run", "--clusters", "document")
-    assert (refused.code, "add --output REPORT" in refused.err) == (2, True)
+    refused(capsys, "score", "pairs.qrels", "pairs.run", "--clusters", "document", says="add --output REPORT")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
@@ -218,9 +208,8 @@ def test_columns_of_tables_are_named(capsys: Capture) -> None:
     judged = ("--qrels-columns", "query=frage,document=treffer,grade=note")
     done = ragtrial(capsys, "score", "qrels.jsonl", "run.jsonl", *named, *judged, "--metrics", "rr", "--json", "-q")
     assert done.json["runs"][0]["scores"]["rr"] == {"mean": 1.0, "n": 1}
-    done = ragtrial(capsys, "score", "qrels.jsonl", "run.jsonl", "--columns", "query:frage", "--metrics", "rr")
-    assert "--columns is 'query:frage'; write it like query=NAME,document=NAME,score=NAME." in done.err
-    assert done.code == 2
+    wrong = "--columns is 'query:frage'; write it like query=NAME,document=NAME,score=NAME."
+    refused(capsys, "score", "qrels.jsonl", "run.jsonl", "--columns", "query:frage", says=wrong)
 
 
 def test_scoring_files_loads_nothing_heavy() -> None:
@@ -239,14 +228,11 @@ def test_scoring_files_loads_nothing_heavy() -> None:
         (("qrels.txt",), "there is no RUN behind QRELS; with --labels FILE all files are runs."),
         (("-", "-"), "standard input can be read once; only one file may be `-`."),
         (("qrels.txt", "bm25.run", "--metrics", "ndgc@10"), "Did you mean 'ndcg'?"),
-        (("qrels.txt", "bm25.run", "--metrics", "precision"), "precision has no cutoff; write precision@k."),
-        (("qrels.txt", "bm25.run", "--depth", "0"), "the depth is 0; it must be a whole number of at least 1."),
-        (("qrels.txt", "bm25.run", "--relevance-threshold", "0"),
-         "the relevance threshold is 0; it must be a whole number of at least 1."),
+        (("qrels.txt", "bm25.run", "--depth", "0"), "the depth is 0"),
+        (("qrels.txt", "bm25.run", "--relevance-threshold", "0"), "the relevance threshold is 0"),
         (("qrels.txt", "-", "-o", "r", "--format", "trec"), "a report cannot be made of standard input"),
         (("nowhere.txt", "bm25.run"), "nowhere.txt"),
         (("qrels.txt", "bm25.run", "--metrics", ""), "names no metric"),
-        (("qrels.txt", "bm25.run", "--metrics", "rbo@" + "9" * 5000), "it must be a whole number from 1 to 1,000,000"),
         (("qrels.txt", "bm25.run", "--trec-compat", "--no-relevant", "skip"), "--trec-compat counts every query"),
         (("qrels.txt", "bm25.run", "--output", "-"), "--output is a folder"),
         (("qrels.txt", "bm25.run", "--columns", "query=q"), "bm25.run is text without names of columns (form trec)"),
@@ -257,10 +243,7 @@ def test_wrong_is_refused(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(RUN.encode())))
-    done = ragtrial(capsys, "score", *arguments)
-    assert done.code == 2
-    assert message in done.err
-    assert "Traceback" not in done.err
+    refused(capsys, "score", *arguments, says=message)
 
 
 def test_a_report_keeps_texts_tags_clusters_and_groups_of_the_labels(tmp_path: Path, capsys: Capture) -> None:
@@ -272,10 +255,8 @@ def test_a_report_keeps_texts_tags_clusters_and_groups_of_the_labels(tmp_path: P
     report = load_report(tmp_path / "out")
     first, second = report.queries
     assert (first.text, first.tags, first.cluster, second.tags) == ("first?", ["billing"], "c1", ["unanswerable"])
-    assert [(one.doc, one.relevance, one.group) for one in first.relevant_docs] == [
-        ("d1", 2, "north"),
-        ("d2", 1, "north"),
-    ]
+    judged = [(one.doc, one.relevance, one.group) for one in first.relevant_docs]
+    assert judged == [("d1", 2, "north"), ("d2", 1, "north")]
     assert "2 questions (1 scored; 1 has no answer in the documents)" in succeeded(capsys, "show", tmp_path / "out").out
     again = succeeded(capsys, "score", tmp_path / "out", tmp_path / "a.run", "--json")
     assert [run["scores"] for run in again.json["runs"]] == [run["scores"] for run in scored.json["runs"]]

@@ -9,7 +9,7 @@ import pytest
 
 from commands import Outcome
 from ragtrial.report.model import load_report
-from small_experiment import Capture, ragtrial, small_experiment, succeeded
+from small_experiment import Capture, ragtrial, refused, small_experiment, succeeded
 
 WORDS = ["apple", "brick", "cloud", "delta", "ember", "flint", "grape", "haze"]
 DOCUMENTS = {
@@ -66,11 +66,6 @@ def search(capsys: Capture, text: str, *more: str) -> Outcome:
     return ragtrial(capsys, "run", "experiment.yaml", "--set", f"search={text}", *more)
 
 
-def result(made: Outcome) -> dict[str, Any]:
-    found: dict[str, Any] = made.json["search"]
-    return found
-
-
 def test_a_search_says_its_winner_and_is_compared_on_held_out_questions(folder: Path, capsys: Capture) -> None:
     made = search(capsys, "{method: tpe, settings: 12, held_out: 0.5, baseline: bm25}")
     assert made.code == 0
@@ -94,8 +89,8 @@ def test_a_search_says_its_winner_and_is_compared_on_held_out_questions(folder: 
 
 def test_the_winner_is_a_config_that_runs_and_scores_the_same(folder: Path, own_cache: Path, capsys: Capture) -> None:
     made = search(capsys, "{settings: 12}", "--json")
-    winner = result(made)["winner"]
-    assert {trial["held_out"] for trial in result(made)["trials"]} == {None}
+    winner = made.json["search"]["winner"]
+    assert {trial["held_out"] for trial in made.json["search"]["trials"]} == {None}
     report = load_report("latest")
     again = succeeded(capsys, "run", report.folder / "winner.yaml", "--json")
     (setting,) = again.json["settings"]
@@ -135,10 +130,10 @@ def test_a_search_run_again_makes_nothing_and_is_the_same(folder: Path, own_cach
     again = search(capsys, text, "--json")
     assert set((own_cache / "rankings").iterdir()) == stages
     drop = {"seconds"}
-    trials = [[{key: one for key, one in trial.items() if key not in drop} for trial in result(made)["trials"]]
+    trials = [[{key: one for key, one in trial.items() if key not in drop} for trial in made.json["search"]["trials"]]
               for made in (first, again)]  # fmt: skip
     assert trials[0] == trials[1]
-    assert result(first)["winner"] == result(again)["winner"]
+    assert first.json["search"]["winner"] == again.json["search"]["winner"]
 
 
 @pytest.mark.parametrize(
@@ -157,27 +152,23 @@ def test_a_search_run_again_makes_nothing_and_is_the_same(folder: Path, own_cach
     ],
 )
 def test_a_search_that_cannot_be_meant_is_refused(folder: Path, capsys: Capture, text: str, message: str) -> None:
-    made = search(capsys, text)
-    assert made.code == 2
-    assert message in made.err
+    refused(capsys, "run", "experiment.yaml", "--set", f"search={text}", says=message)
 
 
 def test_gates_are_refused_with_what_to_do(folder: Path, capsys: Capture) -> None:
-    made = search(capsys, "{settings: 4}", "--fail-if", "ndcg@10 < 0.1")
-    assert made.code == 2
-    assert "run the winner's config with gates" in made.err
+    searched = ("run", "experiment.yaml", "--set", "search={settings: 4}", "--fail-if", "ndcg@10 < 0.1")
+    refused(capsys, *searched, says="run the winner's config with gates")
 
 
 def test_values_for_no_combination_and_limits_leave_settings_out(folder: Path, capsys: Capture) -> None:
-    wrong = search(capsys, "{settings: 4}", "--set", "sweep.matrix.chunker.size=[0, 12]")
-    assert wrong.code == 2
-    assert "chunker.size is 0; it must be at least 1" in wrong.err
+    wrong = ("--set", "search={settings: 4}", "--set", "sweep.matrix.chunker.size=[0, 12]")
+    refused(capsys, "run", "experiment.yaml", *wrong, says="chunker.size is 0; it must be at least 1")
     left_out = search(capsys, "{settings: 20}", "--set", "sweep.matrix.chunker.overlap=[6, 7, 8, 9, 10, 11]", "--json")
     assert left_out.code == 0
-    assert ["overlap" in reason for reason in result(left_out)["refused"]] == [True] * 5
+    assert ["overlap" in reason for reason in left_out.json["search"]["refused"]] == [True] * 5
     made = search(capsys, "{settings: 6, within: {characters@10: 0}}", "--json")
-    assert result(made)["winner"] is None
-    assert result(made)["sentences"][0].endswith(" meets the limits of search.within.")
+    assert made.json["search"]["winner"] is None
+    assert made.json["search"]["sentences"][0].endswith(" meets the limits of search.within.")
     assert not (load_report("latest").folder / "winner.yaml").exists()
 
 
@@ -212,13 +203,14 @@ def test_a_search_with_failed_settings_counts_them_and_exits_with_4(text: str, f
     (folder / "own.py").write_text(FAILING)
     made = search(capsys, text, "--json")
     assert made.code == made.json["exit_code"] == 4, made.err
-    failed = result(made)["failed"]
+    found = made.json["search"]
+    failed = found["failed"]
     assert failed
-    assert (result(made)["settings"], result(made)["possible"]) == (5, 6)  # without the config itself; nine may be
+    assert (found["settings"], found["possible"]) == (5, 6)  # without the config itself; nine may be
     assert all("boost3" in name for name in failed)
     assert sorted(one["name"] for one in made.json["failures"]) == sorted(failed)
-    assert any(sentence.startswith(f"{len(failed)} of ") for sentence in result(made)["sentences"])
-    assert result(made)["winner"]["setting"] not in failed
+    assert any(sentence.startswith(f"{len(failed)} of ") for sentence in found["sentences"])
+    assert found["winner"]["setting"] not in failed
     report = load_report("latest")
     assert sorted(one.name for one in report.failures) == sorted(failed)
     assert not any("boost3" in one.name for one in report.settings)

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from corpora import write_rows
+from corpora import write_beir, write_rows
 from ragtrial.config import load_config
 from ragtrial.labelling.edits import AnswerSheet, new_id
 from ragtrial.labelling.label_files import OverlayText
 from ragtrial.progress import Silent
-from small_experiment import CONFIG, LABELS, Capture, ragtrial, small_experiment, succeeded
+from small_experiment import CONFIG, LABELS, Capture, ragtrial, refused, small_experiment, succeeded
 from terminals import PATIENCE, in_terminal
 
 TEXT = "how many days do parcels take"
@@ -78,8 +78,7 @@ def test_labels_that_people_gave_stay_when_their_table_is_converted_again(tmp_pa
     assert "kept what people changed" in succeeded(capsys, *convert).err
     text = Path("prompt_queries.json").read_text(encoding="utf-8")
     Path("q.csv").write_text("id,question,document\nq2,another?,returns.md\n", encoding="utf-8")
-    refused = ragtrial(capsys, *convert)
-    assert refused.code == 2
+    assert ragtrial(capsys, *convert).code == 2
     assert Path("prompt_queries.json").read_text(encoding="utf-8") == text
     Path("q.csv").write_text("question,document\nnew?,returns.md\n", encoding="utf-8")
     Path("prompt_queries.json").write_text("none", encoding="utf-8")
@@ -97,10 +96,8 @@ def test_a_query_that_is_labelled_gets_more_judgments_and_shows_those_it_has(tmp
     assert {label["doc"]: label["relevance"] for label in labels()[1]["relevant_docs"]} == {
         documents[0]: 3, documents[1]: 1, "warranty.md": 3 if documents[0] == "warranty.md" else 1,
     }  # fmt: skip
-    wrong = ragtrial(capsys, "search", "experiment.yaml", text, "--grade", "1=3", "--id", "mine")
-    assert (
-        wrong.err.splitlines()[-1] == "error: the text is that of query 'q2'; it has an id, and its tags stay its own."
-    )
+    named = "error: the text is that of query 'q2'; it has an id, and its tags stay its own.\n"
+    refused(capsys, "search", "experiment.yaml", text, "--grade", "1=3", "--id", "mine", says=named)
 
 
 def test_graded_hits_are_put_into_groups(tmp_path: Path, capsys: Capture) -> None:
@@ -108,14 +105,14 @@ def test_graded_hits_are_put_into_groups(tmp_path: Path, capsys: Capture) -> Non
     text = LABELS["queries"][1]["text"]  # type: ignore[index]
     arguments = ["search", "experiment.yaml", text, "--grade", "warranty.md=1", "--grade", "returns.md=1"]
     for flag in ("--group", "--quote"):
-        without = ragtrial(capsys, "search", "experiment.yaml", text, *["--label"] * (flag == "--quote"), flag, "1=a")
-        assert (without.code, f"{flag} needs --grade" in without.err) == (2, True)
+        without = ["search", "experiment.yaml", text, *["--label"] * (flag == "--quote"), flag, "1=a"]
+        refused(capsys, *without, says=f"{flag} needs --grade")
     made = succeeded(capsys, *arguments, "--group", "warranty.md=long", "--group", "returns.md=long", "--json")
     assert sorted(change["action"] for change in made.json["labels"]["changes"]) == ["add", "change"]
     grouped = [{"doc": "warranty.md", "group": "long"}, {"doc": "returns.md", "relevance": 1, "group": "long"}]
     assert labels()[1]["relevant_docs"] == grouped
-    alone = ragtrial(capsys, *arguments[:3], "--grade", "1=1", "--group", "2=x", "-q")
-    assert (alone.code, "the group of hit 2 comes without a grade" in alone.err) == (2, True)
+    alone = [*arguments[:3], "--grade", "1=1", "--group", "2=x", "-q"]
+    refused(capsys, *alone, says="the group of hit 2 comes without a grade")
     succeeded(capsys, *arguments[:4], "warranty.md=2", "-q")
     assert labels()[1]["relevant_docs"] == [{"doc": "warranty.md", "group": "long", "relevance": 2}, grouped[1]]
 
@@ -148,33 +145,29 @@ retrievers:
   long: {kind: bm25, b: 0.2, top_k: 20}
 evaluators: {unit: span}
 """
+RULES = "".join(f"Rule {n}. Parcels of class {n} take {n} days, and nobody pays for them.\n\n" for n in range(40))
+ASKED = "how many days do parcels of class 7 take"
 
 
 def test_search_and_grade_number_the_same_hits(tmp_path: Path, capsys: Capture) -> None:
     """Also where nine settings rank chunks of three sizes: `search` shows what the number means to `--grade`."""
     small_experiment(tmp_path, config=SWEEP)
-    long = "".join(f"Rule {n}. Parcels of class {n} take {n} days, and nobody pays for them.\n\n" for n in range(40))
-    Path("documents", "long.md").write_text(long)
-    shown = succeeded(capsys, "search", "experiment.yaml", "how many days do parcels of class 7 take")
+    Path("documents", "long.md").write_text(RULES)
+    shown = succeeded(capsys, "search", "experiment.yaml", ASKED)
     assert [line.split()[0] for line in shown.out.splitlines() if " grade -" in line] == [str(n) for n in range(1, 11)]
     second = next(line for line in shown.out.splitlines() if line.startswith("  2  grade -"))
-    graded = succeeded(
-        capsys, "search", "experiment.yaml", "how many days do parcels of class 7 take", "--grade", "2=3"
-    )
+    graded = succeeded(capsys, "search", "experiment.yaml", ASKED, "--grade", "2=3")
     assert graded.out.splitlines()[0] == second.replace("grade -", "grade 3")
     (label,) = labels()[-1]["relevant_docs"]
     start, end = map(int, second.partition(" [")[2].rstrip("]").split(":"))
-    assert (label["doc"], label["quote"]) == ("long.md", long[start:end].strip())
-    assert label["relevance"] == 3
+    assert (label["doc"], label["quote"], label["relevance"]) == ("long.md", RULES[start:end].strip(), 3)
 
 
 def test_labels_of_whole_hits_are_counted_where_chunks_differ(tmp_path: Path, capsys: Capture) -> None:
     """They favour the chunks that they were made from; a passage favours none."""
     small_experiment(tmp_path, config=SWEEP)
     Path("prompt_queries.json").unlink()
-    Path("documents", "long.md").write_text(
-        "".join(f"Rule {n}. Parcels of class {n} take days.\n\n" for n in range(40))
-    )
+    Path("documents", "long.md").write_text(RULES)
     small = ["--setting", "plain-size80", "--grade", "1=3"]
     succeeded(capsys, "search", "experiment.yaml", "parcels of class 7", *small)
     succeeded(capsys, "search", "experiment.yaml", "thirty days", *small, "--quote", "1=thirty days")
@@ -187,17 +180,15 @@ def test_labels_of_whole_hits_are_counted_where_chunks_differ(tmp_path: Path, ca
 def test_hits_over_the_same_text_are_one_item(tmp_path: Path, capsys: Capture) -> None:
     """Nine settings, 180 hits, one document of 2,880 characters: items share less than half of their text."""
     small_experiment(tmp_path, config=SWEEP)
-    text = "".join(f"Rule {n}. Parcels of class {n} take {n} days, and nobody pays for them.\n\n" for n in range(40))
-    Path("documents", "long.md").write_text(text)
-    asked = "how many days do parcels of class 7 take"
-    found = ragtrial(capsys, "search", "experiment.yaml", asked, "--top", "1000", "--json").json
+    Path("documents", "long.md").write_text(RULES)
+    found = ragtrial(capsys, "search", "experiment.yaml", ASKED, "--top", "1000", "--json").json
     assert sum(len(one["hits"]) for one in found["settings"]) > 100
     items = [hit for hit in found["hits"] if hit["doc"] == "long.md"]
     assert len(items) < 30
     for hit in items:
-        assert hit["text"] == text[hit["start"] : hit["end"]]
+        assert hit["text"] == RULES[hit["start"] : hit["end"]]
     assert sum(len(hit["found_by"]) > 1 for hit in items) > len(items) / 2
-    top = ragtrial(capsys, "search", "experiment.yaml", asked, "--json").json["hits"]
+    top = ragtrial(capsys, "search", "experiment.yaml", ASKED, "--json").json["hits"]
     assert top == found["hits"][:10]
 
 
@@ -214,32 +205,24 @@ def test_a_document_may_be_named_instead_of_a_number(tmp_path: Path, capsys: Cap
 
 def test_judgments_of_a_beir_folder_go_into_the_overlay(tmp_path: Path, capsys: Capture) -> None:
     small_experiment(tmp_path)
-    write_rows(tmp_path / "data" / "queries.jsonl", [{"_id": "b1", "text": TEXT}])
-    write_rows(tmp_path / "data" / "corpus.jsonl", [{"_id": f"d{n}", "title": "", "text": f"take {n}"} for n in (1, 2)])
-    (tmp_path / "data" / "qrels").mkdir()
-    (tmp_path / "data" / "qrels" / "test.tsv").write_text("b1\td1\t1\n")
+    write_beir(tmp_path / "data", {"d1": "take 1", "d2": "take 2"}, {"b1": TEXT}, "b1\td1\t1\n")
     config = CONFIG.replace("corpus: documents, queries: prompt_queries.json", "beir: data, overlay: mine.tsv")
     Path("experiment.yaml").write_text(config)
     assert not AnswerSheet(load_config("experiment.yaml"), TEXT, Silent()).has_groups
     succeeded(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=2", "--grade", "2=0", "-q")
     assert sorted(OverlayText.read("mine.tsv").judged.values()) == [0, 2]
     succeeded(capsys, "run", "experiment.yaml", "-q")
-    other = ragtrial(capsys, "search", "experiment.yaml", "something else", "--grade", "1=2", "-q")
-    assert "has no judged query 'something else', and queries cannot be added to a BEIR folder" in other.err
+    other = "has no judged query 'something else', and queries cannot be added to a BEIR folder"
+    refused(capsys, "search", "experiment.yaml", "something else", "--grade", "1=2", "-q", says=other)
     Path("experiment.yaml").write_text(config.replace(", overlay: mine.tsv", ""))
-    without = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=2", "-q")
-    assert (
-        "is a BEIR folder and stays as it is; convert it, or put labels of your own into dataset.overlay" in without.err
-    )
+    without = "is a BEIR folder and stays as it is; convert it, or put labels of your own into dataset.overlay"
+    refused(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=2", "-q", says=without)
 
 
 def test_a_search_of_a_beir_folder_lists_documents_for_passages_too(tmp_path: Path, capsys: Capture) -> None:
     """Qrels judge documents, so several chunks of one are one thing to grade."""
-    write_rows(tmp_path / "data" / "queries.jsonl", [{"_id": "b1", "text": TEXT}])
-    text = "Parcels take two days to arrive. " * 20
-    write_rows(tmp_path / "data" / "corpus.jsonl", [{"_id": f"d{n}", "title": "", "text": text} for n in (1, 2)])
-    (tmp_path / "data" / "qrels").mkdir()
-    (tmp_path / "data" / "qrels" / "test.tsv").write_text("b1\td1\t1\n")
+    texts = dict.fromkeys(("d1", "d2"), "Parcels take two days to arrive. " * 20)
+    write_beir(tmp_path / "data", texts, {"b1": TEXT}, "b1\td1\t1\n")
     config = CONFIG.replace("corpus: documents, queries: prompt_queries.json", "beir: data").replace(
         "{kind: document}", "{kind: fixed, size: 60, overlap: 0, unit: characters}")  # fmt: skip
     small_experiment(tmp_path, config=config.replace("latency", "evaluators: {unit: span}\nlatency"))
@@ -273,10 +256,8 @@ def test_hits_are_graded_by_key_in_a_terminal(tmp_path: Path, capsys: Capture) -
         )  # fmt: skip
         typed.await_text("2 judgments written")
         assert typed.ended() == 0
-    assert {label["doc"]: label["relevance"] for label in labels()[2]["relevant_docs"]} == {
-        documents[0]: 3,
-        documents[2]: 0,
-    }
+    graded = {label["doc"]: label["relevance"] for label in labels()[2]["relevant_docs"]}
+    assert graded == {documents[0]: 3, documents[2]: 0}
 
 
 @pytest.mark.parametrize("group", [None, "days"])
@@ -337,8 +318,7 @@ def test_the_passage_of_a_graded_hit_is_asked_for_and_must_be_in_the_text(tmp_pa
     first, *others = labels()[1]["relevant_docs"]
     assert (first["quote"], first["start"]) == ("Parcels take two days", 0)
     for label in others:
-        text = Path("documents", label["doc"]).read_text(encoding="utf-8").strip()
-        assert label["quote"] == text
+        assert label["quote"] == Path("documents", label["doc"]).read_text(encoding="utf-8").strip()
 
 
 BOTH = """

@@ -222,24 +222,19 @@ SEVERAL: Mapping[str, tuple[dict[str, Any], Sequence[str], list[str]]] = {
         }, (), [f"{LABELS_FILE}:3:5", f"{LABELS_FILE}:4:44", f"{LABELS_FILE}:5:47", f"{LABELS_FILE}:7:5"],
     ),
     "labels": (
-        {
-            "labels": '{"queries": [\n'
-            '  {"id": "q1", "text": "x", "relevant_docs": [{"doc": "a", "grade": 1}]},\n'
-            '  {"id": "q2", "relevant_docs": [{"doc": "a", "relevance": "high"}]}\n'
-            "]}\n"
-        }, (), [f"{LABELS_FILE}:2:69", f"{LABELS_FILE}:3:3", f"{LABELS_FILE}:3:60"],
+        {"labels": '{"queries": [\n'
+                   '  {"id": "q1", "text": "x", "relevant_docs": [{"doc": "a", "grade": 1}]},\n'
+                   '  {"id": "q2", "relevant_docs": [{"doc": "a", "relevance": "high"}]}\n]}\n'}, (),
+        [f"{LABELS_FILE}:2:69", f"{LABELS_FILE}:3:3", f"{LABELS_FILE}:3:60"],
     ),
     "documents": (
         {"documents": {**DOCUMENTS, "a.md": b"one\ncaf\xe9\n", "deep/b.txt": b"x\x00y\x00"}}, (),
         ["documents/a.md:2", "documents/deep/b.txt:1", "documents: `dataset.on_error: skip`"],
     ),
     "rows": (
-        {
-            "config": CONFIG.replace("corpus: documents", "corpus: documents/corpus.jsonl"),
-            "documents": {
-                "corpus.jsonl": '{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}\n{"text": "z"}\n[]\n{"_id": "b"\n'
-            },
-        }, (), ["corpus.jsonl:2", "corpus.jsonl:3", "corpus.jsonl:4", "corpus.jsonl:5", "`dataset.on_error: skip`"],
+        {"config": CONFIG.replace("corpus: documents", "corpus: documents/corpus.jsonl"), "documents": {
+            "corpus.jsonl": '{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}\n{"text": "z"}\n[]\n{"_id": "b"\n'}},
+        (), ["corpus.jsonl:2", "corpus.jsonl:3", "corpus.jsonl:4", "corpus.jsonl:5", "`dataset.on_error: skip`"],
     ),
 }  # fmt: skip
 """Experiments with several faults, options of the command, and what the line of each fault names, in order."""
@@ -251,10 +246,8 @@ def test_all_faults_are_told_at_once_before_anything_is_run(
 ) -> None:
     small_experiment(tmp_path, **wrong)
     made = ragtrial(capsys, *RUN, "-q", *options)
-    lines = made.err.splitlines()
-    assert [line.startswith("error: ") and place in line for line, place in zip(lines, places, strict=True)] == [
-        True
-    ] * len(places), made.err
+    for line, place in zip(made.err.splitlines(), places, strict=True):
+        assert (line.startswith("error: "), place in line) == (True, True), line
     assert (made.code, made.out) == (2, "")
     assert not Path("results").exists()
 
@@ -276,9 +269,6 @@ def test_a_results_folder_that_cannot_be_written_keeps_what_was_computed(tmp_pat
     made = ragtrial(capsys, "run", "experiment.yaml", "-q")
     assert (made.code, made.out) == (3, "")
     assert made.err.startswith(f"error: {tmp_path / 'taken' / 'small'}{os.sep}")
-    assert made.err.endswith(
-        ": cannot be written: Not a directory. Finished work is cached; free space or set output.directory, and run "
-        "the same command again.\n"
-    )
+    assert ": cannot be written: " in made.err
     again = ragtrial(capsys, "run", "experiment.yaml", "--set", "output.directory=free")
     assert (again.code, again.err.startswith("Nothing was computed: all ")) == (0, True)

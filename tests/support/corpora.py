@@ -25,6 +25,13 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> Path:
     return folder
 
 
+def write_beir(folder: Path, texts: Mapping[str, str], queries: Mapping[str, str], qrels: str) -> Path:
+    """A BEIR folder with these texts of documents and queries by id, and these lines of judgments."""
+    for file, rows in (("corpus", texts), ("queries", queries)):
+        write_rows(folder / f"{file}.jsonl", [{"_id": name, "text": text} for name, text in rows.items()])
+    return write_files(folder, {"qrels/test.tsv": qrels})
+
+
 def library_of(folder: Path, texts: Mapping[str, str]) -> Library:
     """The library of a corpus.jsonl with these texts by id, written below ``folder``."""
     corpus = write_rows(folder / "corpus.jsonl", [{"_id": name, "text": text} for name, text in texts.items()])

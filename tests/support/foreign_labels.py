@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from commands import Outcome
+from corpora import write_files
 from small_experiment import Capture, ragtrial
 
 DOCUMENTS: Mapping[str, str] = {
@@ -28,19 +29,13 @@ RED = "A red ring means an error."
 
 def corpus(folder: Path) -> Path:
     """Write the documents; their folder."""
-    for name, text in DOCUMENTS.items():
-        path = folder / "documents" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="")
-    return folder / "documents"
+    return write_files(folder / "documents", DOCUMENTS)
 
 
 def written(path: Path, content: object) -> Path:
     """Write a text or bytes as they are, anything else as JSON."""
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-        return path
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8", newline="")
+    raw = content if isinstance(content, str | bytes) else json.dumps(content)
+    write_files(path.parent, {path.name: raw})
     return path
 
 

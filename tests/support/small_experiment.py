@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from commands import Outcome
+from corpora import write_files
 from ragtrial.cli.outcome import run
 
 Capture = pytest.CaptureFixture[str]
@@ -74,11 +75,7 @@ def small_experiment(
         **{f"documents/{name}": text for name, text in documents.items()},
     }
     (folder / "documents").mkdir(parents=True, exist_ok=True)
-    for name, content in contents.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-    return folder / "experiment.yaml"
+    return write_files(folder, contents) / "experiment.yaml"
 
 
 def ragtrial(capsys: Capture, *arguments: str | Path) -> Outcome:
@@ -96,4 +93,11 @@ def succeeded(capsys: Capture, *arguments: str | Path) -> Outcome:
     """The outcome of a command line that ends well."""
     made = ragtrial(capsys, *arguments)
     assert made.code == 0, f"{arguments}: {made.err}"
+    return made
+
+
+def refused(capsys: Capture, *arguments: str | Path, says: str) -> Outcome:
+    """The outcome of a command line that is an error, whose message has these words."""
+    made = ragtrial(capsys, *arguments)
+    assert (made.code, says in made.err, "Traceback" in made.err) == (2, True, False), f"{arguments}: {made.err}"
     return made
