@@ -109,8 +109,8 @@ def test_the_nearest_are_those_of_brute_force_in_their_order(tmp_path: Path, kin
 
 def scores_of(collection: Collection, queries: Floats) -> Floats:
     """The scores of all items in the collection's space, shape (queries, items), in double precision."""
-    _, rows = collection.get([one.id for one in ITEMS])
-    names = [item.id for item in collection.get([one.id for one in ITEMS])[0]]
+    items, rows = collection.get([one.id for one in ITEMS])
+    names = [item.id for item in items]
     matrix = np.array([rows[names.index(one.id)] for one in ITEMS], dtype=np.float64)
     asked = queries.astype(np.float64)
     if collection.space == "l2":

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
+from corpora import write_files
 from experiments import python
 from small_experiment import small_experiment
 
 STORE = '''
-"""A store of a test."""
-
 from typing import ClassVar, Literal
 
 from ragtrial.engines.base import STORES, IndexUse, Store
@@ -34,7 +33,6 @@ class Shelf(Store):
     advice_for_unused: ClassVar[str] = "Dust the shelf."
 
     kind: Literal["shelf"] = "shelf"
-    """Vectors on a shelf."""
 
     boards: int = 3
     """How many boards it has."""
@@ -48,8 +46,6 @@ class Shelf(Store):
 '''
 
 CHUNKER = '''
-"""A chunker of a test."""
-
 from typing import Literal
 
 from ragtrial.components.chunkers.base import CHUNKERS, Chunker, trimmed
@@ -60,7 +56,6 @@ class Halves(Chunker):
     """Each document in two halves."""
 
     kind: Literal["halves"] = "halves"
-    """Each document in two halves."""
 
     def split(self, text, ruler):
         middle = len(text) // 2
@@ -68,8 +63,6 @@ class Halves(Chunker):
 '''
 
 RETRIEVER = '''
-"""A retriever of a test."""
-
 from typing import Literal
 
 from ragtrial.components.interfaces import RETRIEVERS, Candidates, ChunkRetriever
@@ -82,7 +75,6 @@ class First(ChunkRetriever):
     """The first chunks, whatever was asked."""
 
     kind: Literal["first"] = "first"
-    """The first chunks, whatever was asked."""
 
     def open(self, materials):
         return _Open(materials)
@@ -102,8 +94,6 @@ class _Open:
 '''
 
 REFINER = '''
-"""A refiner of a test."""
-
 from typing import ClassVar, Literal
 
 from ragtrial.components.refiners.base import REFINERS, SingleInputRefiner
@@ -116,7 +106,6 @@ class Same(SingleInputRefiner):
     explanation: ClassVar[str] = "repeats the first {candidates} hits of {parts}, {times} times"
 
     kind: Literal["same"] = "same"
-    """The same ranking again."""
 
     times: int = 1
     """How often."""
@@ -129,8 +118,6 @@ class Same(SingleInputRefiner):
 '''
 
 EXECUTOR = '''
-"""An executor of a test."""
-
 from pathlib import Path
 from typing import Literal
 
@@ -143,7 +130,6 @@ class Desk(Executor):
     """One worker at a desk."""
 
     kind: Literal["desk"] = "desk"
-    """One worker at a desk."""
 
     def start(self, embedder):
         return _Worker(embedder)
@@ -164,8 +150,6 @@ class _Worker:
 '''
 
 EMBEDDER = '''
-"""An embedder of a test."""
-
 from typing import Literal
 
 from ragtrial.components.embedders.base import EMBEDDERS, DeclaredEmbedder
@@ -176,7 +160,6 @@ class Letters(DeclaredEmbedder):
     """How often each letter is there."""
 
     kind: Literal["letters"] = "letters"
-    """How often each letter is there."""
 
     def hashed_parts(self, digest=None):
         return {}
@@ -186,8 +169,6 @@ class Letters(DeclaredEmbedder):
 '''
 
 COLLECTION = '''
-"""A collection of a test."""
-
 from typing import ClassVar, Literal
 
 from ragtrial.engines.collection import COLLECTIONS, CollectionOptions
@@ -200,7 +181,6 @@ class Drawer(CollectionOptions):
     engine: ClassVar[str] = "drawer"
 
     kind: Literal["drawer"] = "drawer"
-    """Vectors in a drawer."""
 
     @property
     def title(self):
@@ -210,9 +190,7 @@ class Drawer(CollectionOptions):
         raise NotImplementedError
 '''
 
-READERS = '''
-"""A form of labels, a form of scores, a view and a search method, of a test."""
-
+READERS = """
 from ragtrial.config.sweep import METHODS, SearchMethod
 from ragtrial.labelling.importers.base import ImportedAnswer, ImportedQuestion, importer
 from ragtrial.scoring.tables.base import Score, score_form
@@ -232,8 +210,6 @@ def read_stars(source):
 
 
 class Weather(View):
-    """The weather."""
-
     name, order, help = "weather", 99, "The weather."
 
     def compute(self, given):
@@ -251,11 +227,22 @@ def search_backwards(run):
 
 
 METHODS.register("backwards")(SearchMethod(search_backwards, is_adaptive=False))
-'''
+"""
+
+METRIC = """
+import numpy as np
+from ragtrial.evaluation.metrics.base import Formulas, metric
+
+
+class Constants(Formulas):
+    @metric("order_unaware", "relevant", "1", "a package")
+    def always_one(self, k):
+        return np.full(len(self._graded), 1.0)
+"""
 
 FILES = {"stores": STORE, "chunkers": CHUNKER, "retrievers": RETRIEVER, "refiners": REFINER,
-         "executors": EXECUTOR, "embedders": EMBEDDER, "collections": COLLECTION}  # fmt: skip
-MEMBERS = {"stores": "shelf", "chunkers": "halves", "retrievers": "first", "refiners": "same",
+         "executors": EXECUTOR, "embedders": EMBEDDER, "collections": COLLECTION, "metrics": METRIC}  # fmt: skip
+MEMBERS = {"stores": "shelf", "metrics": "always_one", "chunkers": "halves", "retrievers": "first", "refiners": "same",
            "embedders": "letters", "collections": "drawer", "executors": "desk"}  # fmt: skip
 READ = {"importers": "cards", "tables": "stars", "sections": "weather", "search": "backwards"}
 
@@ -328,12 +315,14 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     stars = [{"id": row, "who": who, "stars": row * rank} for row in range(20) for rank, who in enumerate("ab", 1)]
     (folder / "stars.json").write_text(json.dumps(stars))
     (folder / "cards.json").write_text(json.dumps([{"front": "how long?", "back": "two days"}]))
+    write_files(folder, {"qrels": "q 0 a 1\n", "run": "q Q0 b 1 1.0 run\n"})
     commands = [
         *(["list", family, "--json"] for family in FILES), ["schema", "config"], ["validate", str(wrong)],
         ["validate", "--json", str(broken)], ["plan", str(config), "--json"], ["run", str(config), "--json"],
         ["report", "latest", "-o", "page.html"], ["compare", "stars.json", "--weather"],
         ["run", "searched.yaml", "--json"],
         ["labels", "convert", "cards.json", "--corpus", "documents", "-o", "own.json"],
+        ["score", "qrels", "run", "--metrics", "always_one@3,ndcg@3", "--json"],
     ]  # fmt: skip
     found = outcomes(site, folder, *commands)
     install(site, "1.1")
@@ -401,6 +390,13 @@ def test_forms_of_other_tools_and_views_are_read_and_shown(said: Mapping[str, An
     assert said["compare stars.json"]["code"] == 0, said["compare stars.json"]["err"]
     assert "It rains." in said["compare stars.json"]["out"]
     assert "stars" in said["compare stars.json"]["out"]
+
+
+def test_a_metric_of_a_package_scores_and_comes_after_our_own(said: Mapping[str, Any]) -> None:
+    assert said["score qrels"]["code"] == 0, said["score qrels"]["err"] + said["score qrels"]["out"]
+    (run,) = json.loads(said["score qrels"]["out"])["runs"]
+    assert run["scores"]["always_one@3"]["mean"] == 1.0
+    assert json.loads(said["list metrics"]["out"])[-1]["name"] == "always_one"
 
 
 def test_a_search_method_chooses_the_settings(said: Mapping[str, Any]) -> None:

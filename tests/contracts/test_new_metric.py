@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import python, write_experiment
+from experiments import write_experiment
 from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.query_differences import GainShare
 from ragtrial.evaluation.bounds import attainable, tie_range
@@ -88,32 +88,3 @@ def test_its_best_value_and_its_range_are_known() -> None:
     ties, best = tie_range(one, graded), attainable(one, graded.judgments)
     assert ties is not None
     assert (ties.low.tolist(), ties.high.tolist(), best.tolist()) == ([0], [0], [1 / 2])
-
-
-PLUG_IN = """
-import numpy as np
-from ragtrial.evaluation.metrics.base import Formulas, metric
-
-class Constants(Formulas):
-    @metric("order_unaware", "relevant", "1", "a package")
-    def always_one(self, k):
-        return self._constant(1)
-
-    def _constant(self, value):
-        return np.full(len(self._graded), float(value))
-"""
-
-
-def test_a_package_adds_one_by_an_entry_point(tmp_path: Path) -> None:
-    about = tmp_path / "packed-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: packed\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[ragtrial.metrics]\nalways_one = packed_metrics\n")
-    (tmp_path / "packed_metrics.py").write_text(PLUG_IN)
-    code = (
-        "from ragtrial import score; from ragtrial.evaluation.metrics import METRICS\n"
-        "print(score({'q': {'a': 1}}, {'q': {'b': 1.0}}, 'always_one@3,ndcg@3').runs[0].scores['always_one@3'].mean)\n"
-        "print(METRICS.names()[-1], METRICS.names()[:2] == sorted(METRICS.names())[:2])"
-    )
-    done = python(code, PYTHONPATH=str(tmp_path))
-    assert done.stdout == "1.0\nalways_one False\n", done.stderr
