@@ -1,9 +1,9 @@
-"""The pages on Milvus, Qdrant and pgvector tell the truth: configs and programs run, and no option is missing."""
+"""The pages on stores tell the truth: their configs and programs run, and no option is missing."""
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -13,6 +13,8 @@ import yaml
 
 from pages import copy_sample, fenced
 from qdrant_double import qdrant_double
+from ragtrial import load_config, run_experiment
+from ragtrial.config import settings
 from ragtrial.engines.base import FlatIndex
 from ragtrial.engines.milvus import MilvusIndexKind, MilvusStore
 from ragtrial.engines.pgvector import PgvectorIndexOptions, PgvectorStore
@@ -21,16 +23,6 @@ from ragtrial.engines.servers import ServerStore
 from ragtrial.options import Options
 from scripts import run_python, run_script
 from store_kinds import postgres_url
-
-
-@contextmanager
-def _none() -> Iterator[str]:
-    yield ""
-
-
-@contextmanager
-def _postgres() -> Iterator[str]:
-    yield postgres_url()
 
 
 @dataclass(frozen=True)
@@ -54,12 +46,11 @@ _LOSSY = ("starved", "lists")
 _USED = ("graph", *_LOSSY)
 
 PAGES = {
-    "milvus": Page(MilvusStore, get_args(get_args(MilvusIndexKind)[0]), "", _none, _USED, _LOSSY),
+    "milvus": Page(MilvusStore, get_args(get_args(MilvusIndexKind)[0]), "", lambda: nullcontext(""), _USED, _LOSSY),
     "qdrant": Page(QdrantStore, (QdrantHnswIndex, FlatIndex), "QDRANT_URL", qdrant_double,
      ("graph", "starved", "product"), ("starved",), "usual"),
-    "pgvector": Page(
-        PgvectorStore, get_args(get_args(PgvectorIndexOptions)[0]), "PGVECTOR_URL", _postgres, _USED, _LOSSY, "usual"
-    ),
+    "pgvector": Page(PgvectorStore, get_args(get_args(PgvectorIndexOptions)[0]), "PGVECTOR_URL",
+                     lambda: nullcontext(postgres_url()), _USED, _LOSSY, "usual"),
 }  # fmt: skip
 
 
@@ -125,3 +116,21 @@ def test_every_kind_of_index_and_every_option_is_on_the_page(name: str, root: Pa
     names = {str(name) for kind in page.kinds for name in get_args(kind.model_fields["kind"].annotation)}
     assert [one for one in sorted(options | names) if f"`{one}`" not in text] == []
     assert [one for one in sorted(page.store.connected_by) if one not in text] == []
+
+
+def test_the_configs_of_the_page_on_all_stores_show_costs_and_have_the_settings_of_its_tables(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_workspace: Path
+) -> None:
+    monkeypatch.setenv("RAGTRIAL_WORKSPACE", str(shared_workspace))
+    report = run_experiment(load_config(root / "configs" / "stores.yaml", [f"output.directory={tmp_path}"]))
+    audits = {one.name: one.audit for one in report.settings if one.audit}
+    overlaps = [audits[f"faiss-ef_search{ef}"].overlap or 0 for ef in (1, 8, 64)]
+    assert overlaps == sorted(overlaps)
+    assert overlaps[0] < 0.7 < 0.95 < overlaps[-1]
+    assert (audits["qdrant"].used, audits["chroma"].used) == (False, True)
+    assert "index-not-used" in {one.code for one in report.warnings}
+    monkeypatch.setenv("BEIR", "scifact")
+    of_beir, _ = settings.settings_of(load_config(root / "configs" / "stores-beir.yaml"))
+    tables = fenced(root / "docs" / "stores.md", "text")
+    for table, names in zip(tables, (audits, {one.name for one in of_beir} - {"exact"}), strict=False):
+        assert sorted(re.findall(r"^(\S+) +[01]\.\d{4} ", table, re.MULTILINE)) == sorted(names)

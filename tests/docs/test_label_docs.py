@@ -1,11 +1,8 @@
 """The page on labelling tells the truth: its commands run, in the order in which they stand."""
 
-import http.client
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ import pytest
 from ragtrial.cli.label_command import command as label
 from small_experiment import CONFIG, Capture, small_experiment, succeeded
 from terminals import in_terminal
+from worklists import post, start_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "labelling.md").read_text(encoding="utf-8")
@@ -28,22 +26,12 @@ def commands(text: str) -> list[list[str]]:
 
 def label_on_page(arguments: list[str]) -> str:
     """Grade everything on the page of a command with 1, and finish; what the command says then."""
-    command = [sys.executable, "-m", "ragtrial", *arguments, "--no-browser", "-q"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stderr
-    host, _, path = process.stderr.readline().removeprefix("label here: http://").strip().partition("/")
+    process, url = start_page(*arguments)
     state = {"revision": 0, "total": 1, "graded": 0}
-    while True:
-        name = "grade" if state["graded"] < state["total"] else "finish"
-        connection = http.client.HTTPConnection(host, timeout=30)
-        body = json.dumps({"revision": state["revision"], "grade": 1})
-        connection.request("POST", f"/{path}{name}", body, {"Content-Type": "application/json"})
-        reply = json.loads(connection.getresponse().read())
-        connection.close()
-        assert "error" not in reply
-        state = reply["state"]
-        if name == "finish":
-            return process.communicate(timeout=60)[0]
+    while state["graded"] < state["total"]:
+        state = post(url, "grade", revision=state["revision"], grade=1)["state"]
+    assert "error" not in post(url, "finish", revision=state["revision"])
+    return process.communicate(timeout=60)[0]
 
 
 def test_the_way_to_a_verdict_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

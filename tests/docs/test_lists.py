@@ -1,7 +1,8 @@
 """Tables of names on pages are complete: each has a row for every member, and for nothing else."""
 
+import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,24 @@ def test_what_contributors_are_sent_to_is_there(root: Path) -> None:
     for name, file in named:
         code = (root / "src" / "ragtrial" / file).read_text(encoding="utf-8")
         assert re.search(rf"^ *(?:def |class )?{name.rpartition('.')[2]}\b", code, re.MULTILINE), (name, file)
+
+
+def texts_in(node: ast.AST) -> Iterator[str]:
+    return (one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+def test_the_page_of_warnings_lists_the_codes_of_the_source(root: Path) -> None:
+    """A code is the first argument of a call that warns, or ``code=``."""
+    page = (root / "docs" / "warnings.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([a-z0-9-]+)` \| [A-Z].*\. \|$", page, re.MULTILINE)
+    written, codes = set[str](), set[str]()
+    for path in (root / "src").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        written.update(texts_in(tree))
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            if re.fullmatch(r"ReportWarning|WarningPart|(.*\.)?_?warn", ast.unparse(call.func)):
+                arguments = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "code")]
+                codes.update(text for argument in arguments for text in texts_in(argument) if " " not in text)
+    assert sorted(set(listed)) == listed
+    assert codes <= set(listed) <= written
+    assert len(codes) > 50

@@ -82,7 +82,10 @@ workspace: {shared_workspace}
 """
     (tmp_path / "stored.yaml").write_text(text, encoding="utf-8")
     (results,) = RetrievalEvaluator(load_config(tmp_path / "stored.yaml")).retrieve()
-    stored = stored_scores(root)
+    stored: dict[str, dict[str, float]] = {}  # the results that the demo reads, best first
+    with gzip.open(root / "src/ragtrial/cli/samples/support/dense.trec.gz", "rt", encoding="utf-8") as lines:
+        for query, _, document, _, score, _ in map(str.split, lines):
+            stored.setdefault(query, {})[document] = float(score)
     for result in results.results:
         found = {hit.doc: hit.score for hit in result.hits}
         kept = stored[result.id]
@@ -91,13 +94,3 @@ workspace: {shared_workspace}
         both = found.keys() & kept.keys()
         assert len(both) >= 48
         assert [found[doc] for doc in both] == pytest.approx([kept[doc] for doc in both], abs=1e-4)
-
-
-def stored_scores(root: Path) -> dict[str, dict[str, float]]:
-    """The scores of each question's documents in the results that the demo reads, best first."""
-    stored: dict[str, dict[str, float]] = {}
-    with gzip.open(root / "src/ragtrial/cli/samples/support/dense.trec.gz", "rt", encoding="utf-8") as lines:
-        for line in lines:
-            query, _, document, _, score, _ = line.split()
-            stored.setdefault(query, {})[document] = float(score)
-    return stored

@@ -16,7 +16,7 @@ from corpora import write_files
 from drafting_double import DRAFTING
 from endpoint_double import EndpointDouble
 from experiments import DOCUMENTS, QUERIES, write_experiment
-from pages import commands, fenced, replace_sections
+from pages import assert_prints_what_it_shows, commands, fenced, replace_sections
 from ragtrial import load_config, run_experiment
 from ragtrial.cli.group import group
 from ragtrial.cli.questions_command import command as questions
@@ -75,11 +75,11 @@ def test_the_history_page_says_what_its_commands_print_and_what_levels_are(tmp_p
 
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 _TYPED = re.compile(r"(?:`|^(?:\$ )?(?:\w+=\S+ )?)ragtrial ([a-z][^`\n]*)", re.MULTILINE)
-_CODE = re.compile(r"^```(?:sh|console)\n.*?^```$|`ragtrial [^`\n]*`", re.MULTILINE | re.DOTALL)
+_COMMANDS = re.compile(r"^```(?:sh|console)\n.*?^```$|`ragtrial [^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
 def test_every_command_on_a_page_exists_and_has_the_options_that_are_written() -> None:
-    codes = [code for page in PAGES for code in _CODE.findall(page.read_text(encoding="utf-8"))]
+    codes = [code for page in PAGES for code in _COMMANDS.findall(page.read_text(encoding="utf-8"))]
     typed = {line for code in codes for line in _TYPED.findall(code)}
     assert len(typed) > 150
     for line in typed:
@@ -90,6 +90,21 @@ def test_every_command_on_a_page_exists_and_has_the_options_that_are_written() -
         assert command is not None, line
         if not isinstance(command, click.Group):
             command.make_parser(click.Context(command, **group.context_settings)).parse_args(words)
+
+
+@pytest.mark.slow
+def test_python_on_pages_prints_what_they_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for page in ("pandas", "scoring"):
+        assert_prints_what_it_shows(DOCS / f"{page}.md")
+    run_script("ragtrial demo -q", tmp_path)
+    monkeypatch.chdir(tmp_path / "ragtrial-demo")
+    assert_prints_what_it_shows(DOCS / "python.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_on_a_page_imports_public_modules_alone(page: Path) -> None:
+    blocks = re.findall(r"^ *```\w*\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"^\s*(?:from|import) (ragtrial[\w.]*)", "\n".join(blocks), re.MULTILINE)) <= {"ragtrial"}
 
 
 NO_SECTIONS = {"ci.md", "data-sets.md", "history.md"}

@@ -144,17 +144,14 @@ def test_a_row_works_as_it_is_written(
     np.testing.assert_allclose(vectors[-1], expected, atol=1e-6)
 
 
-def _with_scores(answer: Any) -> list[Any]:
-    """TEI's answer."""
-    return [{"index": row["index"], "score": row["relevance_score"]} for row in answer["results"]]
-
-
 RERANKERS = {
     "cohere": Service("/v2/rerank", {"model", "query", "documents", "top_n", "max_tokens_per_doc"}, texts=1_000,
                       form=lambda answer: {**answer, "meta": {"billed_units": {"search_units": 1}}, "usage": None}),
     "voyage": Service("/v1/rerank", {"model", "query", "documents", "top_k", "truncation"}, texts=1_000,
                       form=lambda answer: {"data": answer["results"], "usage": answer["usage"]}),
-    "tei": Service("/rerank", {"model", "query", "texts", "truncate", "raw_scores"}, texts=32, form=_with_scores),
+    "tei": Service("/rerank", {"model", "query", "texts", "truncate", "raw_scores"}, texts=32,
+                   form=lambda answer: [{"index": row["index"], "score": row["relevance_score"]}
+                                        for row in answer["results"]]),
 }  # fmt: skip
 
 
@@ -184,7 +181,5 @@ def test_a_row_in_the_config_of_init_needs_what_the_message_says(page: str, root
     with pytest.raises(ConfigError) as error:
         load(pasted, tmp_path)
     (advice,) = {*re.findall(r"unit: characters \((size: \d+, overlap: \d+) is about as long\)", str(error.value))}
-    load(
-        re.sub(r"^chunker: .*$", f"chunker: {{kind: recursive, unit: characters, {advice}}}", pasted, flags=re.M),
-        tmp_path,
-    )
+    advised = f"chunker: {{kind: recursive, unit: characters, {advice}}}"
+    load(re.sub(r"^chunker: .*$", advised, pasted, flags=re.M), tmp_path)

@@ -29,7 +29,7 @@ from ragtrial.rankings import collapse, from_rows
 from ragtrial.records import Judgment, Mean, Query
 from report_hits import hits_of
 from scenarios import Scenario, scenario, scores
-from strategies import scenarios
+from strategies import falling_labels, rankings, scenarios
 from trec_scenarios import Labels, Scored, as_dicts, graded_as_trec_eval_does
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "other-tools.md"
@@ -248,6 +248,15 @@ def test_metrics_agree_with_ir_measures_by_its_own_names(case: Scenario, k: int)
     for name, measured in UNCUT.items():
         made = of_ir_measures(measured, qrels, run)
         np.testing.assert_allclose(ours(name, qrels, run), made, rtol=0, atol=1e-9, err_msg=name)
+
+
+@given(ranking=rankings(), known=falling_labels(), p=st.sampled_from((0.5, 0.8, 0.9, 0.95)))
+def test_rank_biased_overlap_is_compatibility(ranking: tuple[str, ...], known: dict[str, int], p: float) -> None:
+    """Clarke, Vtyurina & Smucker's: rank-biased overlap with the order of the grades, normalised."""
+    k = max(len(ranking), sum(value > 0 for value in known.values()))  # the depth to which compatibility looks
+    case = Scenario((ranking,), (known,), (True,))
+    expected = of_ir_measures(ir_measures.Compat(p=p), *as_dicts(case))
+    assert scores(f"rbo(p={p})@{k}", case.graded()) == pytest.approx(expected, abs=1e-12)
 
 
 @needs_perl

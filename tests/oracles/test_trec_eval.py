@@ -28,12 +28,7 @@ def assert_agrees(qrels: Labels, run: Scored, threshold: int = 1) -> None:
     graded = graded_as_trec_eval_does(qrels, run, threshold)
     for name in [*(f"{name}_{k}" for name in CUT for k in CUTS), *UNCUT]:
         expected = [theirs[query][name] if query in theirs else 0.0 for query in qrels]
-        ours = scores(name_here(name), graded)
-        np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-9, err_msg=name)
-
-
-def name_here(name: str) -> str:
-    return str(parse_metric(name))
+        np.testing.assert_allclose(scores(parse_metric(name), graded), expected, rtol=0, atol=1e-9, err_msg=name)
 
 
 @given(tied_runs(), st.integers(1, 4))
