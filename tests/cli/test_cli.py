@@ -214,7 +214,7 @@ def test_a_warning_of_each_kind_is_shown_first_what_may_change_a_verdict(capsys:
     short = [ReportWarning("short", f"setting {number}: \x1b[2Jshort.") for number in range(3)]
     terminal.warn([*short, ReportWarning.of_verdict("ties", "equal scores.")])
     assert capsys.readouterr().err.strip().splitlines() == [
-        "4 warnings:",
+        "4 warnings, 2 shown:",
         "  equal scores.",
         "  setting 0: \ufffd[2Jshort. (2 more short: --json shows all)",
     ]

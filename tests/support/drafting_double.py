@@ -6,21 +6,10 @@ import re
 from endpoint_double import saying
 
 
-def passage_in(request: str) -> str:
-    """The passage between its marks."""
-    found = re.search(r"<passage id=([0-9a-f]{16})>\n(.*)\n</passage id=\1>", request, re.DOTALL)
-    assert found is not None
-    return found[2]
-
-
-def longest_line(passage: str) -> str:
-    return max((line.strip() for line in passage.split("\n")), key=len)
-
-
 def draft(request: str) -> str:
     """A question with a few words of the passage's longest line, and others; the line is the answer."""
-    passage = passage_in(request)
-    line = longest_line(passage)
+    ((_, passage),) = re.findall(r"<passage id=([0-9a-f]{16})>\n(.*)\n</passage id=\1>", request, re.DOTALL)
+    line = max((line.strip() for line in passage.split("\n")), key=len)
     few = " ".join(re.findall(r"\w{4,}", line)[:2])
     number = int(hashlib.sha256(passage.encode()).hexdigest()[:4], 16)
     if "does not answer" in request:

@@ -64,14 +64,6 @@ def _text(*parts: object) -> bytes:
     return "".join(part if isinstance(part, str) else json.dumps(part) + "\n" for part in parts).encode()
 
 
-def _settings(path: Path) -> object:
-    return settings_of(load_config(path))
-
-
-def _all_documents(path: Path) -> object:
-    return list(read_documents(path if path.suffix == ".jsonl" else path.parent))
-
-
 def _session(path: Path) -> object:
     with Session(path.parent / "worklist.json") as session:
         return session.item
@@ -114,10 +106,6 @@ def _report(folder: Path) -> Sequence[str]:
     ]
 
 
-def _worklist(folder: Path) -> Sequence[str]:
-    return [write_work(folder).name]
-
-
 def _answers(folder: Path) -> Sequence[str]:
     """Answers to a worklist: a grade, a passage, one that was taken back."""
     with Session(write_work(folder)) as session:
@@ -133,7 +121,9 @@ QRELS = "q1 0 d1 1\nq1 0 d2 0\nq2 0 d1 3\n"
 RESULTS = [{"name": "mine", "results": [{"query": "q1", "contexts": ["One.", "Two."]}]}]
 
 READERS: Mapping[str, Reader] = {
-    "config": of({"config.yaml": _text(CONFIG), "sweep.yaml": _text(CHUNKED, SWEEP)}, _settings),
+    "config": of(
+        {"config.yaml": _text(CONFIG), "sweep.yaml": _text(CHUNKED, SWEEP)}, lambda path: settings_of(load_config(path))
+    ),
     "labels": of({"labels.json": _text(LABELS)}, load_prompt_queries),
     "labels to change": of({"labels.json": _text(LABELS)}, LabelsText.read),
     "labels of other tools": of(
@@ -150,7 +140,7 @@ READERS: Mapping[str, Reader] = {
             "prompt-queries.json": _text({
              "queries": [{"id": "1", "text": "How long?", "relevant_docs": [{"doc": "Six"}]}]}),
         },
-        lambda path: read_labels(path),
+        read_labels,
     ),
     "scores of other tools": of(
         {
@@ -169,7 +159,7 @@ READERS: Mapping[str, Reader] = {
             "corpus.jsonl": _text({"_id": "d1", "title": "T", "text": "One two"}, {"_id": "d2", "text": "Three"}),
             "a.pdf": pdf(["Batteries are covered for six months."]),
         },
-        _all_documents,
+        lambda path: list(read_documents(path if path.suffix == ".jsonl" else path.parent)),
     ),
     "spans": of({path.name: path.read_bytes() for path in sorted((Path(__file__).parent / "traces").iterdir())
                  if path.suffix != ".parquet"},
@@ -181,7 +171,7 @@ READERS: Mapping[str, Reader] = {
      "qrels.json": _text({"q1": {"d1": 1, "d2": 0}})}, read_qrels),
     "results": of({"results.json": _text(RESULTS)}, read_results),
     "reports": Reader(_report, _whole_report),
-    "worklists": Reader(_worklist, read_worklist),
+    "worklists": Reader(lambda folder: [write_work(folder).name], read_worklist),
     "journals": Reader(_answers, _session),
     "overlays": of(
         {"overlay.tsv": b"query-id\tcorpus-id\tscore\nq1\td1\t1\n"}, lambda file: OverlayText.read(file).judged

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 from ragtrial.report.model import Report
 
@@ -30,6 +31,11 @@ def hits_of(report: Report, setting: str) -> dict[str, list[ReportHit]]:
         ]
         found[row["query"]] = [ReportHit(*hit) for hit in zip(count(1), *columns, strict=False)]
     return found
+
+
+def numbers_of(report: Report) -> dict[str, dict[str, Any]]:
+    """All that each setting found, without times and without the name of a build."""
+    return {part.name: part.model_dump(exclude={"timings", "costs", "latency", "index"}) for part in report.settings}
 
 
 def values_of(report: Report, setting: str, metric: str) -> dict[str, float | None]:

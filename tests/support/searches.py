@@ -53,12 +53,6 @@ def score_of(setting: Setting) -> float:
     return float(score)
 
 
-def config_of(search: str, text: str = CONFIG) -> ExperimentConfig:
-    """The config with that search, as a file would give it."""
-    content = parse_yaml(text.replace("SEARCH", search), "config.yaml", Path.cwd())
-    return ExperimentConfig.of(content, None)
-
-
 def run_of(
     search: str,
     runner: Recorded,
@@ -67,7 +61,7 @@ def run_of(
     calls: Callable[[], int] = lambda: 0,
 ) -> SearchRun:
     """A search at its beginning, by 40 queries, with 20 held out; each look at its clock takes ``minutes``."""
-    config = config_of(search, text)
+    config = ExperimentConfig.of(parse_yaml(text.replace("SEARCH", search), "config.yaml", Path.cwd()), None)
     split, ticks = Split(QUERIES[:40], QUERIES[40:]), itertools.count()
     clock = (lambda: 0.0) if minutes is None else (lambda: 60.0 * minutes * next(ticks))
     run = SearchRun(Space(config), settings_of(config)[0], split, runner, clock, calls)

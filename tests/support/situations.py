@@ -10,6 +10,8 @@ import numpy as np
 from contests import changed_queries, report_of
 from judged_world import judged, world
 from ragtrial import compare
+from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
+from ragtrial.comparison.comparison_input import input_of
 from ragtrial.comparison.comparison_parts import Comparison
 from ragtrial.report.model import Report, write_folder
 from ragtrial.report.schema import ContextPart, LatencyPart, QueryColumns, SettingPart
@@ -47,7 +49,7 @@ class Situation:
         tables = [("before", self.earlier)] if self.earlier else []
         reports = [self._report(folder, name, scores) for name, scores in [*tables, ("report", self.scores)]]
         if len(self.scores) == 1 and len(reports) == 1:
-            return _alone(reports[0])
+            return compare_settings(input_of(reports, may_be_one=True), ComparisonOptions())
         return compare(*reports, baseline=self.baseline, margin=self.margin)
 
     def _report(self, folder: Path, name: str, scores: Mapping[str, Scores]) -> Report:
@@ -71,13 +73,6 @@ class Situation:
         seconds = self.latency.get(setting.name, 0.0) / 1000
         latency = LatencyPart(p50=seconds, p95=seconds, n=50, machine="m", date="d") if seconds else None
         return setting.model_copy(update={"per_query": more, "context": context, "latency": latency})
-
-
-def _alone(report: Report) -> Comparison:
-    from ragtrial.comparison.comparing import ComparisonOptions, compare_settings
-    from ragtrial.comparison.comparison_input import input_of
-
-    return compare_settings(input_of([report], may_be_one=True), ComparisonOptions())
 
 
 def spread(n: int) -> list[float]:

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -76,21 +76,13 @@ def postgres_url() -> str:
     return str(server.get_uri())
 
 
-@contextmanager
-def _postgres(_folder: Path) -> Iterator[dict[str, Any]]:
-    yield {"url": postgres_url()}
-
-
 _FLAT = {"index": {"kind": "flat"}}
 _EXHAUSTIVE_CHROMA = {"hnsw": {"max_neighbors": 64, "ef_construction": 400, "ef_search": 10_000}}
 _STARVED_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 10}}
 _WIDE_CHROMA = {"hnsw": {"max_neighbors": 4, "ef_construction": 10, "ef_search": 400}}
-_STARVED_QDRANT = {
-    "kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 10, "full_scan_threshold": 10, "indexing_threshold": 1
-}  # fmt: skip
-
-_STARVED_MILVUS = {"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 10}}
-_WIDE_MILVUS = {"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 400}}
+_STARVED = {"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 10}}
+_WIDE = {"index": {**_STARVED["index"], "ef_search": 400}}
+_STARVED_QDRANT = {**_STARVED["index"], "full_scan_threshold": 10, "indexing_threshold": 1}
 
 KINDS: dict[str, StoreKind] = {
     "exact": StoreKind("exact", {}),
@@ -98,15 +90,14 @@ KINDS: dict[str, StoreKind] = {
     "chroma-server": StoreKind("chroma", _EXHAUSTIVE_CHROMA, _chroma, starved=_STARVED_CHROMA, wide=_WIDE_CHROMA),
     "faiss": StoreKind("faiss", {"factory": "Flat"},
      starved={"factory": "HNSW4", "ef_construction": 10, "ef_search": 1}, wide={"ef_search": 400}),
-    "milvus": StoreKind("milvus", _FLAT, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS),
-    "milvus-server": StoreKind("milvus", _FLAT, milvus_server, starved=_STARVED_MILVUS, wide=_WIDE_MILVUS),
+    "milvus": StoreKind("milvus", _FLAT, starved=_STARVED, wide=_WIDE),
+    "milvus-server": StoreKind("milvus", _FLAT, milvus_server, starved=_STARVED, wide=_WIDE),
     "qdrant": StoreKind(
         "qdrant", _FLAT, starved={"index": _STARVED_QDRANT}, wide={"index": {**_STARVED_QDRANT, "ef_search": 400}}
     ),
     "qdrant-server": StoreKind("qdrant", _FLAT, _qdrant),
-    "pgvector": StoreKind("pgvector", _FLAT, _postgres,
-     starved={"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 10}, "enable_seqscan": False},
-     wide={"index": {"kind": "hnsw", "m": 4, "ef_construction": 10, "ef_search": 400}}),
+    "pgvector": StoreKind("pgvector", _FLAT, lambda _: nullcontext({"url": postgres_url()}),
+                          starved={**_STARVED, "enable_seqscan": False}, wide=_WIDE),
 }  # fmt: skip
 """By a name for tests. Every kind that is registered is here, in each place where it can be."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,13 @@ def write_model_of(form: str, folder: Path, tokenizer: Path) -> Path:
     def one(seed: int = 1, **options: object) -> Any:
         return _transformer(folder, tokenizer, seed, **options)
 
+    def pooled(seed: int) -> list[Any]:
+        return [one(seed), Pooling(DIMENSION)]
+
+    def shared() -> list[Any]:
+        model = one()
+        return [Router.for_query_document(*([model, Pooling(DIMENSION), Dense(DIMENSION, 8)] for _ in range(2)))]
+
     prompts: dict[str, dict[str, str]] = {
         "prompts": {"query": "query: ", "document": "text: "},
         "one prompt": {"query": "Represent the question: "},
@@ -166,24 +174,17 @@ def write_model_of(form: str, folder: Path, tokenizer: Path) -> Path:
         "two transformer routes": {"query": "query: "},
     }
     pooling = Pooling(DIMENSION, include_prompt=form != "prompt not pooled")
-    if form == "static":
-        modules = [_static(tokenizer, 1)]
-    elif form == "two static routes":
-        modules = [Router.for_query_document([_static(tokenizer, 1)], [_static(tokenizer, 2)])]
-    elif form == "two transformer routes":
-        modules = [Router.for_query_document([one(1), Pooling(DIMENSION)], [one(2), Pooling(DIMENSION)]), Normalize()]
-    elif form == "a route without a model":
-        modules = [Router.for_query_document([_static(tokenizer, 1)], [one(2), Pooling(DIMENSION)])]
-    elif form == "a shared route":
-        shared = one()
-        layers = [Dense(DIMENSION, 8), Dense(DIMENSION, 8)]
-        routes = [[shared, Pooling(DIMENSION), layer] for layer in layers]
-        modules = [Router.for_query_document(routes[0], routes[1])]
-    elif form == "dense layer":
-        modules = [one(), pooling, Dense(DIMENSION, 8)]
-    else:
-        lengths = {"query length": {"query_length": 6}, "document length": {"document_length": 7}}
-        modules = [one(**lengths.get(form, {})), pooling]
+    makers: dict[str, Callable[[], list[Any]]] = {
+        "static": lambda: [_static(tokenizer, 1)],
+        "two static routes": lambda: [Router.for_query_document([_static(tokenizer, 1)], [_static(tokenizer, 2)])],
+        "two transformer routes": lambda: [Router.for_query_document(pooled(1), pooled(2)), Normalize()],
+        "a route without a model": lambda: [Router.for_query_document([_static(tokenizer, 1)], pooled(2))],
+        "a shared route": shared,
+        "dense layer": lambda: [one(), pooling, Dense(DIMENSION, 8)],
+        "query length": lambda: [one(query_length=6), pooling],
+        "document length": lambda: [one(document_length=7), pooling],
+    }
+    modules = makers.get(form, lambda: [one(), pooling])()
     SentenceTransformer(modules=modules, prompts=prompts.get(form), device="cpu").save(
         str(folder), create_model_card=False
     )

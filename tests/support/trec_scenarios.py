@@ -13,19 +13,18 @@ Labels = Mapping[str, Mapping[str, int]]
 Scored = Mapping[str, Mapping[str, float]]
 
 
-def trec_order(scored: Mapping[str, float]) -> list[str]:
-    """By score, descending; equal ones by document id, descending in byte order."""
-    return sorted(scored, key=lambda doc: (scored[doc], doc.encode()), reverse=True)
-
-
 def graded_as_trec_eval_does(qrels: Labels, run: Scored, threshold: int = 1) -> GradedRankings:
-    """Every query of ``qrels``, also those that ``run`` lacks; in whole rankings, negative grades only pooled."""
+    """Every query of ``qrels``, also those that ``run`` lacks; in whole rankings, negative grades only pooled.
+
+    Hits go by score, descending; equal ones by document id, descending in byte order.
+    """
     starts, grades, hits, ranks, indices = [0], [], [0], [], []
     for query, known in qrels.items():
         place = {doc: starts[-1] + number for number, doc in enumerate(known)}
         grades += list(known.values())
         starts.append(len(grades))
-        for rank, doc in enumerate(trec_order(run.get(query, {})), start=1):
+        scored = run.get(query, {})
+        for rank, doc in enumerate(sorted(scored, key=lambda doc: (scored[doc], doc.encode()), reverse=True), start=1):
             if doc in place:
                 ranks.append(rank)
                 indices.append(place[doc])

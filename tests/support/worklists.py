@@ -1,6 +1,10 @@
 """Worklists over the small experiment, and the page that asks them, served."""
 
+import http.client
 import json
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -67,6 +71,27 @@ def served(worklist: Path, **given: Any) -> Iterator[LabelPage]:
         finally:
             page.shutdown()
             thread.join()
+
+
+def start_page(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+    """A command with its page, and the page's address."""
+    command = [sys.executable, "-m", "ragtrial", *arguments, "--no-browser", "-q"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr
+    found = re.fullmatch(r"label here: (http://127\.0\.0\.1:\d+/\S+/)\n", process.stderr.readline())
+    assert found
+    return process, found[1]
+
+
+def post(url: str, name: str, **body: int) -> Any:
+    """What the server of a page answers to a request."""
+    host, _, path = url.removeprefix("http://").partition("/")
+    connection = http.client.HTTPConnection(host, timeout=30)
+    try:
+        connection.request("POST", f"/{path}{name}", json.dumps(body), {"Content-Type": "application/json"})
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
 
 
 def write_drafts(folder: Path) -> Path:

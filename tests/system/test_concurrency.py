@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from commands import Command, Outcome, commands_of, hooked
+from commands import Outcome, commands_of, hooked
 from experiments import Experiment, write_experiment
 from forked import forked_command
 from ragtrial import load_report
@@ -226,32 +226,25 @@ def test_runs_at_once_share_the_work_and_find_what_a_lone_run_finds(tmp_path: Pa
 
     log = tmp_path / "hook" / "chroma.jsonl"
     assert overlaps(log) == []
-    at_work = {folder: set[int]() for _, _, folder, _ in map(json.loads, log.read_text().splitlines())}
+    at_work: dict[str, set[int]] = {}
     for _, process, folder, _ in map(json.loads, log.read_text().splitlines()):
-        at_work[folder].add(process)
+        at_work.setdefault(folder, set()).add(process)
     assert max(map(len, at_work.values())) > 1, "no two runs wanted the same index: nothing was tested"
     assert any("waiting for another run that works on the " in one.err for one in ended)
     assert not list(tmp_path.rglob(".partial-*"))
 
 
 def calls_of(experiment: Experiment) -> list[list[str]]:
-    lines = (experiment.folder / "calls.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
-
-
-def searches_of_one_index(folder: Path, start: Any) -> list[Command]:
-    """Two searches, of which the first has opened the index before the second begins."""
-    experiment = experiment_in(folder / "experiment", store={"kind": "chroma"})
-    assert forked_command(experiment.folder, "run", "config.yaml").code == 0
-    environment = watching(folder / "hook", 60)
-    first = start(experiment.folder, "search", "config.yaml", "rye bread", environment=environment)
-    first.wait_until((folder / "hook" / "chroma.jsonl").exists)
-    second = start(experiment.folder, "search", "config.yaml", "rye bread", environment=environment)
-    return [first, second]
+    return [*map(json.loads, (experiment.folder / "calls.jsonl").read_text(encoding="utf-8").splitlines())]
 
 
 def test_who_wants_an_index_that_another_has_open_waits_for_it(tmp_path: Path, start: Any) -> None:
-    first, second = searches_of_one_index(tmp_path, start)
+    experiment = experiment_in(tmp_path / "experiment", store={"kind": "chroma"})
+    assert forked_command(experiment.folder, "run", "config.yaml").code == 0
+    environment = watching(tmp_path / "hook", 60)
+    first = start(experiment.folder, "search", "config.yaml", "rye bread", environment=environment)
+    first.wait_until((tmp_path / "hook" / "chroma.jsonl").exists)
+    second = start(experiment.folder, "search", "config.yaml", "rye bread", environment=environment)
     second.wait_until(lambda: "waiting for another run that works on the chroma index of dense (lock " in second.err)
     (tmp_path / "hook" / "release").touch()
     ended = [first.ended(), second.ended()]
@@ -260,18 +253,11 @@ def test_who_wants_an_index_that_another_has_open_waits_for_it(tmp_path: Path, s
     assert overlaps(tmp_path / "hook" / "chroma.jsonl") == []
 
 
-def held_in_the_embedder(start: Any, experiment: Experiment) -> Command:
-    """A run that has been embedding for some time, and stands still."""
-    hold = experiment.folder / "hold"
-    hold.touch()
-    command: Command = start(experiment.folder, "run", "config.yaml")
-    command.wait_until(lambda: len(experiment.embedded()) > 20)
-    return command
-
-
 def test_the_lock_of_a_killed_run_is_taken_over_and_what_it_embedded_is_kept(tmp_path: Path, start: Any) -> None:
     experiment = experiment_in(tmp_path / "experiment")
-    first = held_in_the_embedder(start, experiment)
+    (experiment.folder / "hold").touch()
+    first = start(experiment.folder, "run", "config.yaml")
+    first.wait_until(lambda: len(experiment.embedded()) > 20)
     second = start(experiment.folder, "run", "config.yaml", "--json")
     second.wait_until(lambda: "waiting for another run that works on the embeddings (" in second.err)
     first.process.send_signal(signal.SIGKILL)

@@ -1,30 +1,19 @@
 """The sample experiment with the real model and the real Chroma, from its config to its numbers."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ragtrial import Report, load_config, run_experiment
-from ragtrial.config import ExperimentConfig
-
-Load = Callable[..., ExperimentConfig]
+from ragtrial import load_config, run_experiment
 
 
-@pytest.fixture(scope="module")
-def load(root: Path, shared_workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Load:
-    """The sample config with overrides, working in a folder of the tests'."""
-    places = (f"workspace={shared_workspace}", f"output.directory={tmp_path_factory.mktemp('results')}")
-    return lambda *overrides: load_config(root / "configs" / "quickstart.yaml", [*places, *overrides])
-
-
-@pytest.fixture(scope="module")
-def report(load: Load) -> Report:
-    """The sample experiment, and the same with exact search beside it."""
-    return run_experiment(load("retrievers.exact={kind: dense, top_k: 10, store: {kind: exact}}"))
-
-
-def test_the_sample_scores_as_a_small_model_should_and_nothing_is_missing(report: Report) -> None:
+def test_the_sample_scores_as_a_small_model_should_and_nothing_is_missing(
+    root: Path, shared_workspace: Path, tmp_path: Path
+) -> None:
+    """With exact search beside it."""
+    exact = "retrievers.exact={kind: dense, top_k: 10, store: {kind: exact}}"
+    places = (f"workspace={shared_workspace}", f"output.directory={tmp_path}")
+    report = run_experiment(load_config(root / "configs" / "quickstart.yaml", [*places, exact]))
     scores = {name: score.mean for name, score in report.setting("exact").scores.items()}
     assert {name: scores[name] for name in ("ndcg@10", "recall@10", "rr@10", "hit_rate@10")} == {
         "ndcg@10": pytest.approx(0.68, abs=0.1), "recall@10": pytest.approx(0.72, abs=0.1),

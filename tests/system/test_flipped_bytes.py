@@ -18,6 +18,7 @@ from ragtrial.errors import ReportError
 from ragtrial.experiment import run_experiment
 from ragtrial.labelling.judging import write_judgments
 from ragtrial.report.model import Report, load_report, read_rows
+from report_hits import numbers_of
 from tiny_models import write_tiny_late_encoder, write_tiny_sparse_encoder
 
 pytestmark = pytest.mark.slow
@@ -72,11 +73,6 @@ def tokens(folder: Path, tokenizer: Path) -> dict[str, Any]:
     }
 
 
-def numbers(report: Report) -> list[dict[str, Any]]:
-    """All that the settings found, without times and without the name of a build."""
-    return [one.model_dump(exclude={"timings", "costs", "latency", "index"}) for one in report.settings]
-
-
 def files(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size)
 
@@ -114,10 +110,10 @@ def test_damage_in_every_file_of_a_workspace_changes_no_number(
             damage(path, drawn)
     with caplog.at_level(logging.WARNING):
         report = run_experiment(experiment.config())
-    assert numbers(report) == numbers(finished[1])
+    assert numbers_of(report) == numbers_of(finished[1])
     assert "is damaged" in caplog.text
     caplog.clear()
-    assert numbers(run_experiment(experiment.config())) == numbers(finished[1])
+    assert numbers_of(run_experiment(experiment.config())) == numbers_of(finished[1])
     assert "damaged" not in caplog.text, "and once is enough"
 
 

@@ -23,7 +23,9 @@ from ragtrial.cache.workspace import Workspace
 KEY, OTHER, MODEL = "a" * 32, "b" * 32, "c" * 32
 SOURCE = Path(__file__).parents[2] / "src"
 MEGABYTES = 300
+Outcomes = list[tuple[list[list[str]], list[str], float, float]]
 VECTORS = np.ones((3, 4), np.float32)
+NEGATIVE = b"\xf0" + b"\xff" * 7
 LENGTHS, UNEQUAL = np.full(4, 16, np.int64).tobytes(), np.array([12, 20], np.int64).tobytes()
 
 
@@ -51,22 +53,17 @@ def stage(
     path.write_bytes(content)
 
 
-def changed(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+def changed(change: Callable[[bytes], bytes], remote: Path) -> None:
     """A stage whose bytes are changed."""
-
-    def write(remote: Path) -> None:
-        stage(remote)
-        path = remote / "stages" / "chunks" / KEY
-        path.write_bytes(change(path.read_bytes()))
-
-    return write
-
-
-def sparse(remote: Path) -> None:
-    """A stage of some bytes whose object has three billion."""
     stage(remote)
-    with (remote / "stages" / "chunks" / KEY).open("r+b") as file:
-        file.truncate(3_000_000_000)
+    path = remote / "stages" / "chunks" / KEY
+    path.write_bytes(change(path.read_bytes()))
+
+
+def grown(write: Callable[[Path], None], pattern: str, remote: Path) -> None:
+    """The object with this name has three billion bytes."""
+    write(remote)
+    os.truncate(next(remote.rglob(pattern)), 3_000_000_000)
 
 
 def fifo(remote: Path) -> None:
@@ -82,20 +79,16 @@ def moved_seal(remote: Path) -> None:
 
 
 def pack(
-    change: Callable[[bytes], bytes] = lambda content: content, *, kind: str = "vectors", keys: int = 3,
+    remote: Path, change: Callable[[bytes], bytes] = lambda content: content, kind: str = "vectors", keys: int = 3,
     model: str = MODEL, vectors: npt.NDArray[Any] = VECTORS,
-) -> Callable[[Path], None]:  # fmt: skip
+) -> None:  # fmt: skip
     """A pack of three vectors as `cache push` sends it, changed, whose list of keys has ``keys``."""
-
-    def write(remote: Path) -> None:
-        probe = {"model": model, "what": "a model", "probe": "one"}
-        lengths = np.full(len(vectors) + 1, vectors[0].nbytes, np.int64)
-        costs = np.full((len(vectors), 2), np.nan)
-        columns = (lengths, costs, np.ones(vectors.shape[1], np.float32), vectors)
-        content = b"\n".join([json.dumps(probe).encode(), b"".join(column.tobytes() for column in columns)])
-        send(remote, change(content), kind, text_keys(["one", "two", "three"]).tobytes()[: 16 * keys])
-
-    return write
+    probe = {"model": model, "what": "a model", "probe": "one"}
+    lengths = np.full(len(vectors) + 1, vectors[0].nbytes, np.int64)
+    costs = np.full((len(vectors), 2), np.nan)
+    columns = (lengths, costs, np.ones(vectors.shape[1], np.float32), vectors)
+    content = b"\n".join([json.dumps(probe).encode(), b"".join(column.tobytes() for column in columns)])
+    send(remote, change(content), kind, text_keys(["one", "two", "three"]).tobytes()[: 16 * keys])
 
 
 def send(remote: Path, content: bytes, kind: str = "vectors", keys: bytes = b"k" * 32) -> None:
@@ -106,14 +99,8 @@ def send(remote: Path, content: bytes, kind: str = "vectors", keys: bytes = b"k"
     (folder / f"{digest}.keys").write_bytes(keys)
 
 
-def huge_pack(remote: Path) -> None:
-    pack()(remote)
-    with next((remote / "rows" / "vectors" / MODEL).glob("*.rows")).open("r+b") as file:
-        file.truncate(3_000_000_000)
-
-
 def other_checksum(remote: Path) -> None:
-    pack()(remote)
+    pack(remote)
     for path in (remote / "rows" / "vectors" / MODEL).iterdir():
         path.rename(path.with_stem("0" * 32))
 
@@ -124,14 +111,10 @@ def with_number(number: float) -> npt.NDArray[Any]:
     return vectors
 
 
-def answers(content: str | bytes) -> Callable[[Path], None]:
-    def write(remote: Path) -> None:
-        data = content.encode() if isinstance(content, str) else content
-        folder = remote / "rows" / "answers" / MODEL
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{checksum(data)}.jsonl").write_bytes(data)
-
-    return write
+def answers(content: str, remote: Path) -> None:
+    folder = remote / "rows" / "answers" / MODEL
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{checksum(content.encode())}.jsonl").write_text(content)
 
 
 SERVER = b'{"kind": "qdrant", "collection": "production", "place": {"url": "http://127.0.0.1:9"}}'
@@ -151,10 +134,10 @@ PULLS: Mapping[str, Callable[[Path], None]] = {
     "a negative size": partial(stage, line='{"x.bin": -1}'),
     "a size that is too small": partial(stage, line='{"x.bin": 2}'),
     "a size that is too large": partial(stage, line='{"x.bin": 3000000000}'),
-    "an object that is cut": changed(lambda content: content[:-1]),
-    "a changed byte": changed(lambda content: content[:-1] + b"X"),
-    "a changed byte of the seal": changed(lambda content: content.replace(b'"what": "a', b'"what": "b')),
-    "no seal": changed(lambda _: bytes([12, *bytes(7)]) + b'{"x.bin": 3}abc'),
+    "an object that is cut": partial(changed, lambda content: content[:-1]),
+    "a changed byte": partial(changed, lambda content: content[:-1] + b"X"),
+    "a changed byte of the seal": partial(changed, lambda content: content.replace(b'"what": "a', b'"what": "b')),
+    "no seal": partial(changed, lambda _: bytes([12, *bytes(7)]) + b'{"x.bin": 3}abc'),
     "a file without a name": partial(stage, more={"": b"x"}),
     "a file that is the folder": partial(stage, more={".": b"x"}),
     "a file above the folder": partial(stage, more={"../x.bin": b"x"}),
@@ -171,34 +154,34 @@ PULLS: Mapping[str, Callable[[Path], None]] = {
     "a server": partial(stage, more={"remote.json": SERVER}),
     "a server in capitals": partial(stage, more={"Remote.JSON": SERVER}),
     "a folder named like a server": partial(stage, more={"remote.json/x": SERVER}),
-    "an object of 3 GB for a byte": sparse,
+    "an object of 3 GB for a byte": partial(grown, stage, KEY),
     "an object that is a pipe": fifo,
     "a stage under another name": moved_seal,
     "a stage of marks": partial(stage, kind="uses"),
     "a stage of locks": partial(stage, kind="locks"),
     "a stage among vectors": partial(stage, kind="vectors"),
     "a stage of latencies": partial(stage, kind="latency"),
-    "a pack of another model": pack(model=OTHER),
-    "a pack with fewer rows than keys": pack(vectors=VECTORS[:2]),
-    "a pack with more rows than keys": pack(keys=1),
-    "a pack that is cut": pack(lambda content: content[:-1]),
-    "a pack with a negative length": pack(lambda content: content.replace(b"\x10" + bytes(7), b"\xf0" + b"\xff" * 7)),
-    "a pack without a model": pack(lambda content: content.replace(b"model", b"medal")),
-    "a pack whose probe is a number": pack(lambda content: content.replace(b'"one"', b"12345")),
-    "a pack that is no pack": lambda remote: send(remote, b"no pack " * 100),
-    "a pack that begins 100,000 deep": lambda remote: send(remote, DEEP[:100_000].encode() + b"\n"),
-    "a pack of 3 GB": huge_pack,
+    "a pack of another model": partial(pack, model=OTHER),
+    "a pack with fewer rows than keys": partial(pack, vectors=VECTORS[:2]),
+    "a pack with more rows than keys": partial(pack, keys=1),
+    "a pack that is cut": partial(pack, change=lambda content: content[:-1]),
+    "a pack with a negative length": partial(pack, change=lambda content: content.replace(LENGTHS[:8], NEGATIVE)),
+    "a pack without a model": partial(pack, change=lambda content: content.replace(b"model", b"medal")),
+    "a pack whose probe is a number": partial(pack, change=lambda content: content.replace(b'"one"', b"12345")),
+    "a pack that is no pack": partial(send, content=b"no pack " * 100),
+    "a pack that begins 100,000 deep": partial(send, content=DEEP[:100_000].encode() + b"\n"),
+    "a pack of 3 GB": partial(grown, pack, "*.rows"),
     "a pack under another checksum": other_checksum,
-    "a pack of infinite numbers": pack(vectors=with_number(float("inf"))),
-    "a pack without numbers": pack(vectors=with_number(float("nan"))),
-    "a pack of two dimensions": pack(lambda content: content.replace(LENGTHS, LENGTHS[8:-8] + UNEQUAL)),
-    "a pack of another probe": pack(vectors=-VECTORS),
-    "a pack with a cut list of keys": lambda remote: send(remote, b"x", keys=b"k" * 17),
-    "a pack of documents": pack(kind="documents"),
-    "answers 100,000 deep": answers(DEEP[:100_000]),
-    "answers that are numbers": answers("1\n2\n"),
-    "answers without hits": answers('{"query": "q", "asked": 1, "unlocated": 0}\n'),
-    "answers in one line of 5 MB": answers('{"key": "k", "reply": "' + "x" * 5_000_000 + '"}'),
+    "a pack of infinite numbers": partial(pack, vectors=with_number(float("inf"))),
+    "a pack without numbers": partial(pack, vectors=with_number(float("nan"))),
+    "a pack of two dimensions": partial(pack, change=lambda content: content.replace(LENGTHS, LENGTHS[8:-8] + UNEQUAL)),
+    "a pack of another probe": partial(pack, vectors=-VECTORS),
+    "a pack with a cut list of keys": partial(send, content=b"x", keys=b"k" * 17),
+    "a pack of documents": partial(pack, kind="documents"),
+    "answers 100,000 deep": partial(answers, DEEP[:100_000]),
+    "answers that are numbers": partial(answers, "1\n2\n"),
+    "answers without hits": partial(answers, '{"query": "q", "asked": 1, "unlocated": 0}\n'),
+    "answers in one line of 5 MB": partial(answers, '{"key": "k", "reply": "' + "x" * 5_000_000 + '"}'),
 }
 
 
@@ -231,7 +214,7 @@ for number in range(int(sys.argv[2])):
 
 
 @pytest.fixture(scope="module")
-def outcomes(remotes: Path) -> list[tuple[list[list[str]], list[str], float, float]]:
+def outcomes(remotes: Path) -> Outcomes:
     """Of each remote, in one process: what was wrong, what was fetched, the memory so far, and the seconds."""
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "TMPDIR": str(remotes)}
     done = subprocess.run([sys.executable, "-c", PULL, str(remotes), str(len(PULLS))], env=environment, text=True,
@@ -241,9 +224,7 @@ def outcomes(remotes: Path) -> list[tuple[list[list[str]], list[str], float, flo
 
 
 @pytest.mark.parametrize("name", PULLS)
-def test_a_hostile_entry_is_named_and_skipped_and_the_rest_is_fetched(
-    remotes: Path, outcomes: list[tuple[list[list[str]], list[str], float, float]], name: str
-) -> None:
+def test_a_hostile_entry_is_skipped_and_the_rest_is_fetched(remotes: Path, outcomes: Outcomes, name: str) -> None:
     number = list(PULLS).index(name)
     damaged, moved, megabytes, seconds = outcomes[number]
     assert len(damaged) >= 1
@@ -261,8 +242,6 @@ def test_a_hostile_entry_is_named_and_skipped_and_the_rest_is_fetched(
     assert not list(workspace.root.glob("*/.partial-*"))
 
 
-def test_nothing_is_left_elsewhere(
-    remotes: Path, outcomes: list[tuple[list[list[str]], list[str], float, float]]
-) -> None:
+def test_nothing_is_left_elsewhere(remotes: Path, outcomes: Outcomes) -> None:
     assert {path.name for path in remotes.iterdir()} == {str(number) for number in range(len(PULLS))}
     assert len(outcomes) == len(PULLS) >= 50

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -56,13 +57,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         assert code == 0, output
         harmless(output.decode())
         (report,) = folder.glob("results/small/2*")
-        (folder / "foreign").mkdir()
-        for path in report.rglob("*"):
-            if path.is_file():
-                to = folder / "foreign" / path.relative_to(report)
-                to.parent.mkdir(exist_ok=True, parents=True)
-                to.write_bytes(path.read_bytes())
-        hostile_report(folder / "foreign")
+        hostile_report(shutil.copytree(report, folder / "foreign"))
         yield folder
 
 

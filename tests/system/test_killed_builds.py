@@ -6,6 +6,7 @@ RAGTRIAL_KILLS is the number of kills for each store (default: 1), spread evenly
 import gzip
 import os
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -42,11 +43,8 @@ def embed(texts):
 def _on_milvus(url: str) -> set[str]:
     from ragtrial.engines.milvus import MilvusLogin, server_client
 
-    client = server_client(MilvusLogin(url=url))
-    try:
+    with closing(server_client(MilvusLogin(url=url))) as client:
         return set(client.list_collections())
-    finally:
-        client.close()
 
 
 def _on_chroma(url: str) -> set[str]:
@@ -62,11 +60,8 @@ def _on_chroma(url: str) -> set[str]:
 def _on_qdrant(url: str) -> set[str]:
     from ragtrial.engines.qdrant import QdrantLogin, connect
 
-    client = connect(QdrantLogin(url=url))
-    try:
+    with closing(connect(QdrantLogin(url=url))) as client:
         return {one.name for one in client.get_collections().collections}
-    finally:
-        client.close()
 
 
 def _in_postgres(url: str) -> set[str]:
@@ -117,7 +112,7 @@ def test_a_killed_run_is_finished_by_the_next_and_leaves_nothing_unnamed(name: s
                 prune(experiment)
             assert code == -9, killed.err
             server.count()
-            built += is_built(experiment)
+            built += any((experiment.workspace / "indexes").glob("[!.]*"))
             assert len(there() - before) <= 1
             assert there() - before <= named(experiment), "a folder names what was begun"
             if kill % 3 == 2:
@@ -139,10 +134,6 @@ def found_by_run(experiment: Experiment) -> str:
 
 def prune(experiment: Experiment) -> None:
     Upkeep(experiment.workspace, [servers_of(experiment.config(), experiment.workspace)]).prune(older_than=0)
-
-
-def is_built(experiment: Experiment) -> bool:
-    return any((experiment.workspace / "indexes").glob("[!.]*"))
 
 
 def named(experiment: Experiment) -> set[str]:

@@ -178,8 +178,7 @@ def test_questions_without_labels_are_filtered_by_their_first_hits(look: Look, t
         "bm25": {"kind": "bm25", "top_k": 2},
         "stored": {"kind": "run_file", "path": str(tmp_path / "stored.trec"), "top_k": 2},
     }
-    report = run_experiment(write_experiment(tmp_path, queries=queries, retrievers=retrievers).config())
-    seen = look(write_page(report.folder, tmp_path / "page.html", "--margin", "0.02"))
+    seen = look(page_of(write_experiment(tmp_path, queries=queries, retrievers=retrievers), "--margin", "0.02"))
     assert seen.page.locator("#filters button").all_inner_texts() == ["First hits differ 1", "Not scored 2"]
     assert seen.page.locator("details.q").evaluate_all("rows => rows.map(row => row.dataset.id)") == ["q"]
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from ragtrial.pipeline.written_wordings import WrittenWordings
 from ragtrial.progress import Silent
 from ragtrial.records import Question
 from ragtrial.report.model import Report
+from report_hits import numbers_of
 
 QUESTIONS = [query["text"] for query in QUERIES]
 
@@ -40,12 +40,6 @@ def rankings(experiment: Experiment, queries: Sequence[str]) -> tuple[SettingRes
     graph = Graph(corpus, settings, WrittenWordings(list(map(Question, queries))))
     result = graph.result(settings[0])
     return result, corpus.resources.workspace.repaired
-
-
-def numbers(report: Report) -> dict[str, Any]:
-    """All that the settings found, without times and without the name of a build."""
-    (part,) = report.settings
-    return part.model_dump(exclude={"timings", "costs", "latency", "index"})
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +107,10 @@ def test_a_damaged_file_of_any_stage_is_made_again_and_that_is_said(
         assert said[0].startswith(f"{folder} is damaged (")
         assert said[0].endswith("); it is made again.")
         assert caplog.record_tuples == [("ragtrial.cache.seals", logging.WARNING, said[0])]
-        assert numbers(report) == numbers(finished[1]), path
+        assert numbers_of(report) == numbers_of(finished[1]), path
     again = run(experiment)
     assert not [warning for warning in again.warnings if warning.code == "repaired"]
-    assert numbers(again) == numbers(finished[1])
+    assert numbers_of(again) == numbers_of(finished[1])
     assert not list(experiment.workspace.rglob(".partial-*"))
 
 
@@ -127,7 +121,7 @@ def test_rankings_of_an_index_that_was_made_again_meanwhile_are_those_of_the_new
     first = run(experiment)
     assert [warning.code for warning in first.warnings if warning.code == "repaired"] == ["repaired"]
     assert len(list((experiment.workspace / "rankings").glob("[!.]*"))) == 2  # its own, and those of exact search
-    assert numbers(run(experiment)) == numbers(first)
+    assert numbers_of(run(experiment)) == numbers_of(first)
 
 
 @pytest.fixture(scope="module")
@@ -195,11 +189,10 @@ print(workspace.load("numbers", "0" * 32, "number", build, read), len(workspace.
 """
 
 
-def write_seven(folder: Path) -> None:
-    (folder / "value").write_text("7")
-
-
 def test_runs_that_find_the_same_damage_mend_it_once_and_all_go_on(tmp_path: Path) -> None:
+    def write_seven(folder: Path) -> None:
+        (folder / "value").write_text("7")
+
     Workspace(tmp_path).stage("numbers", "0" * 32, "number", write_seven)
     (tmp_path / "numbers" / ("0" * 32) / "value").write_text("x")
     command = [sys.executable, "-c", READ_AT_ONCE, str(tmp_path)]

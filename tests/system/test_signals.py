@@ -58,9 +58,7 @@ QUERIES = [
 ]
 SOON = 40.0
 """Seconds: less than a function stands still, and long enough for a machine that is busy."""
-KEPT = (
-    "Everything that was finished is kept, every batch of embeddings, too; run the same command again to go on."
-)  # fmt: skip
+KEPT = "Everything that was finished is kept, every batch of embeddings, too; run the same command again to go on."
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
@@ -73,13 +71,9 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Command]]:
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
     """Four chunks at a time, in an index of Chroma."""
-    return experiment_in(tmp_path / "experiment")
-
-
-def experiment_in(folder: Path, documents: int = 40) -> Experiment:
-    texts = {f"{number}.txt": f"Loaf number {number} is baked for {number * 7} minutes." for number in range(documents)}
-    made = write_experiment(folder, texts, QUERIES, latency=True, store={"kind": "chroma"})
-    (folder / "embedding.py").write_text(EMBEDDING, encoding="utf-8")
+    texts = {f"{number}.txt": f"Loaf number {number} is baked for {number * 7} minutes." for number in range(40)}
+    made = write_experiment(tmp_path / "experiment", texts, QUERIES, latency=True, store={"kind": "chroma"})
+    (made.folder / "embedding.py").write_text(EMBEDDING, encoding="utf-8")
     return made
 
 

@@ -10,7 +10,7 @@ from custom_search import SEARCH, asked
 from experiments import Experiment, write_experiment
 from ragtrial.cache.upkeep import Upkeep
 from ragtrial.experiment import run_experiment
-from ragtrial.report.model import Report
+from report_hits import numbers_of
 from tiny_models import write_tiny_cross_encoder
 
 MINE = {"kind": "custom", "function": "my_search:search", "top_k": 3, "on_error": "skip"}
@@ -23,11 +23,6 @@ def experiment(folder: Path, retrievers: dict[str, Any], **changes: Any) -> Expe
     return made
 
 
-def numbers(report: Report) -> dict[str, Any]:
-    """All that the settings found, without times and without what they took."""
-    return {part.name: part.model_dump(exclude={"timings", "costs", "latency", "index"}) for part in report.settings}
-
-
 def test_the_sizes_of_what_was_found_follow_an_answer_that_came_later(tmp_path: Path, tiny_model: Path) -> None:
     embedder = {"kind": "sentence-transformer", "model": str(tiny_model)}
     made = experiment(tmp_path / "one", {"mine": MINE}, embedder=embedder)
@@ -37,7 +32,7 @@ def test_the_sizes_of_what_was_found_follow_an_answer_that_came_later(tmp_path: 
     later = run_experiment(made.config())
     shutil.rmtree(made.workspace)
     fresh = run_experiment(made.config())
-    assert numbers(later) == numbers(fresh)
+    assert numbers_of(later) == numbers_of(fresh)
 
 
 def test_numbers_of_passages_do_not_hang_on_how_deep_an_earlier_run_has_searched(tmp_path: Path) -> None:
