@@ -27,12 +27,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ]
         for at in range(0, 30 if name == "two" else 0, 2):
             queries[at]["relevant_docs"].append({"doc": f"{name}-long{at}.txt", "relevance": 0})
-        small_experiment(
-            tmp_path / name,
-            config=TEXT.replace("LAST", last).replace("experiment: small", f"experiment: {name}"),
-            labels={"queries": queries},
-            documents=documents,
-        )
+        config = TEXT.replace("LAST", last).replace("experiment: small", f"experiment: {name}")
+        small_experiment(tmp_path / name, config=config, labels={"queries": queries}, documents=documents)
     monkeypatch.setenv("COLUMNS", "120")
     return tmp_path
 

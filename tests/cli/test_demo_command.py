@@ -56,14 +56,12 @@ def test_a_demo_over_other_or_changed_files_is_refused(tmp_path: Path, capsys: C
     assert made.err == ("error: ragtrial-demo: is not empty. Name another folder: ragtrial demo FOLDER.\n")
     assert [path.name for path in (tmp_path / "ragtrial-demo").iterdir()] == ["report.html"]
     (tmp_path / "mine" / "documents" / "hub").mkdir(parents=True)
-    for name in ("experiment.yaml", "documents/hub/webhooks.md"):
+    names = ("experiment.yaml", "documents/hub/webhooks.md")
+    for name in names:
         (tmp_path / "mine" / name).write_text("mine", encoding="utf-8")
     made = ragtrial(capsys, "demo", "mine")
     way_out = "differs from the demo's own, and nothing is overwritten. Name another folder: ragtrial demo FOLDER."
     assert (made.code, made.out) == (2, "")
-    assert made.err.splitlines() == [
-        f"error: mine/experiment.yaml: {way_out}",
-        f"error: mine/documents/hub/webhooks.md: {way_out}",
-    ]
+    assert made.err.splitlines() == [f"error: mine/{name}: {way_out}" for name in names]
     assert not (tmp_path / "mine" / "prompt_queries.json").exists()
     assert "Directory 'mine/experiment.yaml' is a file." in ragtrial(capsys, "demo", "mine/experiment.yaml").err

@@ -15,7 +15,7 @@ from ragtrial.components.embedders.sentence_transformer import SentenceTransform
 from ragtrial.components.tokenizers import Tokenizer, Words
 from ragtrial.components.user_functions import FunctionReference
 from ragtrial.records import Span
-from text_strategies import document_texts
+from text_strategies import document_texts, sizes
 
 KINDS = CHUNKERS.names()
 SIZED = [name for name, kind in CHUNKERS.members() if issubclass(kind, SizedChunker)]
@@ -88,15 +88,12 @@ def pieces(made: Chunker, text: str, ruler: Ruler | None = None) -> list[str]:
     return [text[span.start : span.end] for span in made.split(text, ruler or Ruler(range(len(text))))]
 
 
-def uncovered(text: str, spans: Sequence[Span]) -> str:
+def assert_ascend_and_cover_all_but_white_space(text: str, spans: Sequence[Span]) -> None:
     inside = {position for span in spans for position in range(span.start, span.end)}
-    return "".join(letter for position, letter in enumerate(text) if position not in inside)
-
-
-@st.composite
-def sizes(draw: st.DrawFn) -> tuple[int, int]:
-    size = draw(st.one_of(st.integers(1, 12), st.integers(1, 80)))
-    return size, draw(st.integers(0, size - 1))
+    assert "".join(letter for position, letter in enumerate(text) if position not in inside).strip() == ""
+    for earlier, later in pairwise(spans):
+        assert earlier.start <= later.start
+        assert earlier.end < later.end
 
 
 @pytest.mark.slow
@@ -117,10 +114,7 @@ def test_chunks_are_ascending_spans_that_together_cover_all_but_white_space(
     for span in spans:
         assert 0 <= span.start < span.end <= len(text)
         assert text[span.start : span.end] == text[span.start : span.end].strip()
-    for earlier, later in pairwise(spans):
-        assert earlier.start <= later.start
-        assert earlier.end < later.end
-    assert uncovered(text, spans).strip() == ""
+    assert_ascend_and_cover_all_but_white_space(text, spans)
     assert bool(spans) == bool(text.strip())
 
 
@@ -199,9 +193,8 @@ def test_presets_are_what_they_stand_for_and_rulers_count_starts() -> None:
     spelled = {"separators": ["\n\n", "\n", " ", ""], "keep": "start", "measure": "text"}
     assert made == chunker("recursive", preset="langchain", **spelled)
     assert made.hashed_options() == chunker("recursive", preset="langchain", **spelled).hashed_options()
-    assert (
-        made.hashed_options() != chunker("recursive", **spelled).hashed_options()
-    )  # which counts pieces where they stand
+    of_text = chunker("recursive", **spelled)  # which counts pieces where they stand
+    assert made.hashed_options() != of_text.hashed_options()
     assert made.summary() == "recursive size=200 overlap=40 unit=tokens preset=langchain"
     own = chunker("recursive", preset="langchain", separators=[".", ""], keep="end")
     assert (own.separators, own.keep, own.measure) == ((".", ""), "end", "text")  # type: ignore[attr-defined]
@@ -240,11 +233,7 @@ def test_whatever_the_separators_and_the_preset_nothing_but_white_space_is_lost(
 ) -> None:
     written: dict[str, object] = {"separators": ["\n", ". ", ".", "e", ""], "keep": keep, "preset": preset}
     made = chunker("recursive", size=sizing[0], overlap=sizing[1], **written)
-    spans = made.split(text, ruler_of(text, "tokens", tokenizer))
-    assert uncovered(text, spans).strip() == ""
-    for earlier, later in pairwise(spans):
-        assert earlier.start <= later.start
-        assert earlier.end < later.end
+    assert_ascend_and_cover_all_but_white_space(text, made.split(text, ruler_of(text, "tokens", tokenizer)))
 
 
 @every_sized_kind

@@ -173,11 +173,8 @@ def test_only_the_command_line_prints_and_exits() -> None:
 
 def test_the_readers_of_imports_see_every_form_and_pass_over_functions() -> None:
     code = "import ragtrial.pipeline.plan\nfrom ragtrial import cli\ndef f():\n    from ragtrial.views.table import x\n"
-    assert [module for _, module in imported(ast.parse(code))] == [
-        "ragtrial.pipeline.plan",
-        "ragtrial.cli",
-        "ragtrial.views.table",
-    ]
+    modules = [module for _, module in imported(ast.parse(code))]
+    assert modules == ["ragtrial.pipeline.plan", "ragtrial.cli", "ragtrial.views.table"]
     code = (
         "import a\nif TYPE_CHECKING:\n    import b\nelse:\n    import c\n"
         "class K:\n    import d\n    def m(self):\n        import e\n"

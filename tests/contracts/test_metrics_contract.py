@@ -149,20 +149,14 @@ def test_another_relevant_hit_never_lowers_a_score(data: st.DataObject, metrics:
 def test_a_query_scores_the_same_to_the_last_bit_whatever_is_scored_beside_it(name: str) -> None:
     rng = np.random.default_rng(3)
     names = [f"d{number}" for number in range(40)]
-    case = scenario(
-        *(
-            (
-                " ".join(rng.permutation(names)[: rng.integers(0, 30)].tolist()),
-                {doc: int(rng.integers(0, 4)) for doc in rng.permutation(names)[:15].tolist()},
-            )
-            for _ in range(37)
-        )
-    )
+    queries = []
+    for _ in range(37):
+        ranking = " ".join(rng.permutation(names)[: rng.integers(0, 30)].tolist())
+        queries.append((ranking, {doc: int(rng.integers(0, 4)) for doc in rng.permutation(names)[:15].tolist()}))
     for k in (3, 10, 29):
         metric = example(name, k)
-        together = scores(metric, case.graded(depth=30))
-        alone = [float(scores(metric, case.permuted([index]).graded(depth=30))[0]) for index in range(len(case))]
-        assert together.tolist() == alone
+        together = scores(metric, scenario(*queries).graded(depth=30))
+        assert together.tolist() == [float(scores(metric, scenario(one).graded(depth=30))[0]) for one in queries]
 
 
 @given(metrics=one_of_each_metric(), case=scenarios(ordered=st.just(True)))
@@ -199,13 +193,11 @@ def test_a_cutoff_beyond_the_depth_is_refused_even_where_rows_are_shorter(name: 
 def test_computing_changes_nothing_it_was_given(name: str) -> None:
     graded = scenario(("a x b", {"b": 2, "a": -1, "c": 1}), ("x", "a")).graded()
     judgments = graded.judgments
-    given: list[npt.NDArray[Any]] = [graded.starts, graded.ranks, graded.indices, graded.lengths]
-    given += [judgments.starts, judgments.grades, judgments.ordered]
-    kept: list[npt.NDArray[Any]] = [
-        graded.rows, graded.grades, graded.relevant, graded.is_judged, graded.relevant_counts, graded.label_positions,
+    given: list[npt.NDArray[Any]] = [
+        graded.starts, graded.ranks, graded.indices, graded.lengths, graded.rows, graded.grades, graded.relevant,
+        graded.is_judged, graded.relevant_counts, graded.label_positions, graded.relevant_so_far, judgments.starts,
+        judgments.grades, judgments.ordered, judgments.rows, judgments.descending, judgments.best,
     ]  # fmt: skip
-    given += kept
-    given += [graded.relevant_so_far, judgments.rows, judgments.descending, judgments.best]
     for array in given:
         array.flags.writeable = False
     first = scores(example(name), graded)

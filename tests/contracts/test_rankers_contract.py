@@ -85,16 +85,10 @@ ENCODED: Mapping[str, Mapping[str, Any]] = {
 CASES = {
     "dense": Case("dense", {}, {"collection": {"collection": {"name": "docs", "path": "chroma"}}},
                   free=frozenset({"where", "where_document", "filter"})),
-    "collection": Case(
-        "dense",
-        {"collection": {"name": "docs", "path": "chroma"}},
-        {
-            "collection": {"collection": {"name": "more", "path": "chroma"}},
-            "where": {"where": {"lang": "en"}},
-            "where_document": {"where_document": {"$contains": "rye"}},
-        },
-        free=frozenset({"filter"}),  # Chroma has none
-    ),
+    "collection": Case("dense", {"collection": {"name": "docs", "path": "chroma"}},
+                       {"collection": {"collection": {"name": "more", "path": "chroma"}},
+                        "where": {"where": {"lang": "en"}}, "where_document": {"where_document": {"$contains": "rye"}}},
+                       free=frozenset({"filter"})),  # Chroma has none
     "bm25": Case("bm25", {}, {"method": {"method": "atire"}, "k1": {"k1": 0.4}, "b": {"b": 0.1},
      "delta": {"method": "bm25+", "delta": 0.2}, "stemmer": {"stemmer": "none"}, "stop_words": {"stop_words": "none"},
      "title_weight": {"title_weight": 3}}),
@@ -107,31 +101,20 @@ CASES = {
      "on_error": {"on_error": "skip"}}, free=frozenset({"batch_size", "version"})),
     "run_file": Case("run_file", {"path": "run.trec"},
      {"path": {"path": "other.trec"}, "form": {"form": "trec"}, "name": {"name": "made"}}),
-    "fusion": Case(
-        "fusion", {"inputs": ["dense", "bm25"]}, {**FUSED, "weights": {"weights": [2, 1]}}
-    ),
-    "expand": Case(
-        "expand",
-        {"inputs": "dense", "templates": ["About {query}"]},
-        {
-            **FUSED, "templates": {"templates": ["A recipe for {query}"]}, "phrasings": {"phrasings": False},
-            "question": {"question": False}, "endpoint": {"endpoint": {"model": "m"}},
-            "prompt": {"endpoint": {"model": "m"}, "prompt": "answer"},
-            "lines": {"endpoint": {"model": "m"}, "lines": False},
-        },
-    ),
-    "rerank": Case(
-        "rerank",
-        {"inputs": "dense", "model": "reranker", "device": "cpu", "candidates": 5},
-        {"model": {"model": "another"}, "revision": {"revision": "other"}, "precision": {"precision": "bfloat16"},
-         "max_length": {"max_length": 20}, "title": {"title": False}, "candidates": {"candidates": 4},
-         "endpoint": {"endpoint": {"model": "m", "base_url": "http://localhost/v1"}, "model": "m", "device": None}},
-        free=frozenset({"device", "batch_size"}),
-    ),
+    "fusion": Case("fusion", {"inputs": ["dense", "bm25"]}, {**FUSED, "weights": {"weights": [2, 1]}}),
+    "expand": Case("expand", {"inputs": "dense", "templates": ["About {query}"]},
+     {**FUSED, "templates": {"templates": ["A recipe for {query}"]}, "phrasings": {"phrasings": False},
+      "question": {"question": False}, "endpoint": {"endpoint": {"model": "m"}},
+      "prompt": {"endpoint": {"model": "m"}, "prompt": "answer"},
+      "lines": {"endpoint": {"model": "m"}, "lines": False}}),
+    "rerank": Case("rerank", {"inputs": "dense", "model": "reranker", "device": "cpu", "candidates": 5},
+     {**ENCODED, "title": {"title": False}, "candidates": {"candidates": 4},
+      "endpoint": {"endpoint": {"model": "m", "base_url": "http://localhost/v1"}, "model": "m", "device": None}},
+     free=frozenset({"device", "batch_size"})),
     "mmr": Case("mmr", {"inputs": "dense"}, {"diversity": {"diversity": 0.9}, "candidates": {"candidates": 3}}),
     "parent": Case("parent", {"inputs": "dense", "returns": "neighbours"},
      {"returns": {"returns": "document"}, "neighbours": {"neighbours": 2}, "candidates": {"candidates": 3}}),
-    "parent chunks": Case("parent", {"inputs": "dense", "returns": "chunk", "chunker": CHUNKS},
+    "parent-chunks": Case("parent", {"inputs": "dense", "returns": "chunk", "chunker": CHUNKS},
      {"returns": {"returns": "document"}, "candidates": {"candidates": 3}}, free=frozenset({"neighbours"})),
 }  # fmt: skip
 every_case = pytest.mark.parametrize("name", CASES)
@@ -152,7 +135,7 @@ def kitchen(tmp_path_factory: pytest.TempPathFactory, minilm_folder: Path) -> Ex
     write_tiny_late_encoder(folder / "late", minilm_folder, seed=1)
     items = [Item(name, text, {"lang": "en"}) for name, text in DOCUMENTS.items()]
     write_collection(folder / "chroma", items)
-    entries = {entry_of(name): {"kind": case.kind, "top_k": 3, **case.options} for name, case in CASES.items()}
+    entries = {name: {"kind": case.kind, "top_k": 3, **case.options} for name, case in CASES.items()}
     made = write_experiment(folder, retrievers=entries)
     (folder / "finder.py").write_text(FUNCTION)
     (folder / "run.trec").write_text(RUN_FILE)
@@ -164,26 +147,19 @@ def run(kitchen: Experiment) -> Run:
     return Run.prepare(kitchen.config())
 
 
-def entry_of(name: str) -> str:
-    return name.replace(" ", "-")
-
-
 def setting_of_case(run: Run, name: str) -> Setting:
-    return next(one for one in run.settings if one.name == entry_of(name))
+    return next(one for one in run.settings if one.name == name)
+
+
+SHALLOW = Depth(candidates=4, units=3)
 
 
 def ranked(
-    run: Run,
-    name: str,
-    questions: Sequence[Question],
-    depth: Depth = Depth(candidates=4, units=3),  # noqa: B008 - it is frozen
-    *,
-    is_fresh: bool = False,
+    run: Run, name: str, questions: Sequence[Question], depth: Depth = SHALLOW, *, is_fresh: bool = False
 ) -> SettingRankings:
     """What a case finds, put to work by itself, with all of its parts."""
-    setting = setting_of_case(run, name)
     corpus = run.corpus
-    stages = corpus.stages(setting)
+    stages = corpus.stages(setting_of_case(run, name))
     with open_setting(corpus.resources, stages, corpus.runner, "document", is_fresh=is_fresh) as opened:
         return opened.ranked(questions, depth)
 
@@ -252,10 +228,9 @@ def test_what_is_found_with_less_depth_is_where_the_deeper_begins(run: Run, name
     for depth in (1, 2, 5):
         shallow = ranked(run, name, questions, Depth(candidates=depth, units=depth))
         if name == "collection":  # Chroma orders equal distances otherwise at another depth
-            scores = [[score for *_, score in row] for row in hits_of(shallow)]
-            assert scores == [
-                [pytest.approx(score, rel=1e-4, abs=1e-6) for *_, score in row[:depth]] for row in hits_of(deep)
-            ]
+            for row, deeper in zip(hits_of(shallow), hits_of(deep), strict=True):
+                expected = pytest.approx([score for *_, score in deeper[:depth]], rel=1e-4, abs=1e-6)
+                assert [score for *_, score in row] == expected
             continue
         assert hits_of(shallow) == [near(row)[:depth] for row in hits_of(deep)]
         assert documents_of(shallow) == [row[:depth] for row in documents_of(deep)]
@@ -306,10 +281,8 @@ def finding_nothing(kitchen: Experiment, tmp_path_factory: pytest.TempPathFactor
     for name, case in CASES.items():
         inputs = {"inputs": ["words", "words2"] if case.kind == "fusion" else "words"}
         if case.kind in REFINERS or name in NOTHING:
-            entries[entry_of(name)] = {
-                "kind": case.kind, "top_k": 3, **case.options, **NOTHING.get(name, {}),
-                **(inputs if case.kind in REFINERS else {}),
-            }  # fmt: skip
+            more = inputs if case.kind in REFINERS else NOTHING[name]
+            entries[name] = {"kind": case.kind, "top_k": 3, **case.options, **more}
     return Run.prepare(write_experiment(folder, retrievers=entries).config())
 
 

@@ -49,12 +49,8 @@ KINDS = [
 
 def made_in(folder: Path, names: Iterable[str] = RETRIEVERS, **documents: str) -> tuple[Experiment, Report]:
     """A finished experiment of the retrievers of these ``names``."""
-    experiment = write_experiment(
-        folder,
-        {**DOCUMENTS, **documents},
-        store={"kind": "chroma"},
-        retrievers={name: RETRIEVERS[name] for name in names},
-    )
+    retrievers = {name: RETRIEVERS[name] for name in names}
+    experiment = write_experiment(folder, {**DOCUMENTS, **documents}, store={"kind": "chroma"}, retrievers=retrievers)
     for name, text in {
         "other.py": (folder / "embedding.py").read_text().replace("% 32", "% 24").replace("* 32", "* 24"),
         "searching.py": SEARCH, "finding.py": SEARCH.replace("[:top_k]", "[: top_k - 1]"),

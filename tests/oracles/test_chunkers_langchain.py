@@ -15,7 +15,7 @@ from ragtrial.components.chunkers.base import Ruler
 from ragtrial.components.chunkers.plain import FixedChunker, RecursiveChunker
 from ragtrial.components.tokenizers import Tokenizer
 from ragtrial.dataset.texts import normalised
-from text_strategies import document_texts, sentences
+from text_strategies import document_texts, sentences, sizes
 
 logging.getLogger("langchain_text_splitters.base").setLevel(logging.ERROR)  # it tells of pieces longer than the size
 
@@ -87,12 +87,6 @@ def without_repeats(found: list[str], kept: list[str]) -> list[str]:
         if is_next or not adds_nothing:
             left.append(chunk)
     return left
-
-
-@st.composite
-def sizes(draw: st.DrawFn) -> tuple[int, int]:
-    size = draw(st.one_of(st.integers(1, 12), st.integers(1, 80)))
-    return size, draw(st.integers(0, size - 1))
 
 
 prose = st.lists(sentences, min_size=1, max_size=8).flatmap(

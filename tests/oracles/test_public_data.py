@@ -12,7 +12,6 @@ import pytrec_eval
 
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.sentence_transformer import SentenceTransformerEmbedder
-from ragtrial.config.models import ExperimentConfig
 from ragtrial.dataset.datasets import DatasetOptions, beir_labels, corpus_of
 from ragtrial.dataset.library import Library
 from ragtrial.experiment import run_experiment
@@ -49,19 +48,12 @@ def test_xquad_scores_are_those_of_sentence_transformers_numpy_and_trec_eval(
     """
     folder = tmp_path / "part"
     write_part(shared_data / "xquad_en", folder)
-    config = ExperimentConfig.model_validate(
-        {
-            "experiment": "xquad",
-            "dataset": {"beir": str(folder)},
-            "chunker": {"kind": "document"},
-            "embedder": {"kind": "sentence-transformer", "model": str(minilm_folder), "device": "cpu"},
-            "store": {"kind": "exact"},
-            "retrievers": {"dense": {"kind": "dense", "top_k": 10}},
-            "output": {"directory": str(tmp_path / "results")},
-            "workspace": str(tmp_path / "workspace"),
-            "latency": False,
-        }
-    )
+    config = {
+        "experiment": "xquad", "dataset": {"beir": str(folder)}, "chunker": {"kind": "document"},
+        "embedder": {"kind": "sentence-transformer", "model": str(minilm_folder), "device": "cpu"},
+        "store": {"kind": "exact"}, "retrievers": {"dense": {"kind": "dense", "top_k": 10}}, "latency": False,
+        "output": {"directory": str(tmp_path / "results")}, "workspace": str(tmp_path / "workspace"),
+    }  # fmt: skip
     (setting,) = run_experiment(config).settings
 
     documents, queries = texts_of(folder / "corpus.jsonl"), texts_of(folder / "queries.jsonl")

@@ -45,22 +45,12 @@ EVALUATORS = {
 }  # fmt: skip
 
 
-def report_of(folder: Path, ties: str) -> Report:
-    evaluators = {**EVALUATORS, "ties": ties}
-    experiment = write_experiment(
-        folder, documents=DOCUMENTS, queries=QUERIES, retrievers=SETTINGS, evaluators=evaluators
-    )
-    return run_experiment(experiment.config())
-
-
 @pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    return report_of(tmp_path_factory.mktemp("first"), "first")
-
-
-@pytest.fixture(scope="module")
-def trec(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    return report_of(tmp_path_factory.mktemp("trec"), "trec")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Report]:
+    """With ties in our order, and in trec_eval's."""
+    folder = tmp_path_factory.mktemp("ties")
+    made = write_experiment(folder, DOCUMENTS, QUERIES, retrievers=SETTINGS, evaluators=EVALUATORS)
+    return [run_experiment(made.config(f"evaluators.ties={ties}")) for ties in ("first", "trec")]
 
 
 def by_trec_eval(report: Report, setting: str) -> dict[str, dict[str, float]]:
@@ -73,7 +63,8 @@ def by_trec_eval(report: Report, setting: str) -> dict[str, dict[str, float]]:
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_numbers_are_trec_evals_and_only_equal_scores_change_places(trec: Report, setting: str, first: Report) -> None:
+def test_numbers_are_trec_evals_and_only_equal_scores_change_places(reports: list[Report], setting: str) -> None:
+    first, trec = reports
     expected = by_trec_eval(trec, setting)
     for metric, measure in MEASURES.items():
         for query, value in values_of(trec, setting, metric).items():
@@ -88,8 +79,9 @@ def test_numbers_are_trec_evals_and_only_equal_scores_change_places(trec: Report
             assert rows[1] == sorted(rows[0], reverse=True)
 
 
-def test_the_warning_tells_the_range_in_which_both_orders_lie(first: Report, trec: Report) -> None:
-    for report in (first, trec):
+def test_the_warning_tells_the_range_in_which_both_orders_lie(reports: list[Report]) -> None:
+    first, trec = reports
+    for report in reports:
         (told,) = [one.message for one in report.warnings if one.code == "ties"]
         name = told.split(" of ")[1].split(" between ")[0]
         low, high = map(float, re.findall(r"\d\.\d{4}", told)[:2])
@@ -101,9 +93,9 @@ def test_the_warning_tells_the_range_in_which_both_orders_lie(first: Report, tre
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_an_export_keeps_ordered_scores(
-    first: Report, trec: Report, setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    reports: list[Report], setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for report, kept in (first, False), (trec, True):
+    for report, kept in zip(reports, (False, True), strict=True):
         target = tmp_path / f"{report.run_id}-{kept}.run"
         assert command_line(["export", str(report.folder), str(target), "--run", setting]) == 0
         rows = [line.split() for line in target.read_text(encoding="utf-8").splitlines()]

@@ -1,26 +1,21 @@
 """Custom retrievers in a folder of their own, over a few documents, put to work by themselves."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from corpora import library_of
 from ragtrial.cache.fingerprints import file_digest
-from ragtrial.components.contextual_text import IndexedTexts
 from ragtrial.components.interfaces import Candidates
 from ragtrial.components.retrievers.custom import CustomRetriever
 from ragtrial.components.user_functions import FunctionReference
-from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
-from ragtrial.engines import Index
 from ragtrial.progress import Progress, Silent
-from ragtrial.rankings import PADDING, Floats
+from ragtrial.rankings import PADDING
 from ragtrial.records import Question
-
-T = TypeVar("T")
 
 TEXTS = {
     "a": "Rye bread keeps for four days. Soup keeps for three days.",
@@ -32,7 +27,7 @@ TEXTS = {
 
 @dataclass
 class Bare:
-    """RetrieverContext of a retriever that asks for nothing but documents and a folder."""
+    """The part of RetrieverContext that a retriever needs which asks for nothing but documents and a folder."""
 
     library: Library
     place: Path
@@ -49,24 +44,6 @@ class Bare:
         made.mkdir(parents=True, exist_ok=True)
         return made / name
 
-    def chunks(self) -> Chunks:
-        raise NotImplementedError
-
-    def texts(self, units: Chunks | None = None) -> IndexedTexts:
-        raise NotImplementedError
-
-    def index(self) -> Index:
-        raise NotImplementedError
-
-    def embed_queries(self, texts: Sequence[str]) -> Floats:
-        raise NotImplementedError
-
-    def embed_texts(self, texts: Sequence[str]) -> Floats:
-        raise NotImplementedError
-
-    def keep(self, kind: str, parts: Any, what: str, build: Callable[[Path], None], read: Callable[[Path], T]) -> T:
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class Workplace:
@@ -75,7 +52,7 @@ class Workplace:
     folder: Path
     library: Library
 
-    def materials(self, *, is_fresh: bool = False) -> Bare:
+    def materials(self, *, is_fresh: bool = False) -> Any:
         return Bare(self.library, self.folder / "workspace", is_fresh)
 
     def write(self, code: str, module: str = "my_search") -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from asked import Bare, T
+from asked import Bare
 from corpora import write_rows
 from ragtrial.cache.fingerprints import fingerprint
 from ragtrial.cache.workspace import Workspace
@@ -15,6 +15,9 @@ from ragtrial.components.retrievers.bm25 import Bm25Retriever
 from ragtrial.dataset.chunks import Chunks
 from ragtrial.dataset.library import Library
 from ragtrial.records import Question
+from refining import rows_of
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -52,7 +55,7 @@ def shelf(folder: Path, texts: Mapping[str, str], titles: Mapping[str, str] | No
     return Shelf(library, folder, held=chunks, workspace=Workspace(folder / "workspace"))
 
 
-def opened(materials: Shelf, **options: Any) -> OpenRetriever:
+def opened(materials: Any, **options: Any) -> OpenRetriever:
     return Bm25Retriever(**options).open(materials)
 
 
@@ -62,11 +65,7 @@ def asked(retriever: OpenRetriever, *questions: str, depth: int = 10) -> Candida
 
 def ids(found: Candidates) -> list[list[str]]:
     """The document of each hit of each question."""
-    rows = found.rankings
-    return [
-        [found.units.document_id(code) for code in row[:length].tolist()]
-        for row, length in zip(rows.codes, rows.lengths.tolist(), strict=True)
-    ]
+    return [[found.units.document_id(code) for code in row] for row in rows_of(found)]
 
 
 def scores(found: Candidates) -> list[list[float]]:

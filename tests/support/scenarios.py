@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -37,14 +37,6 @@ class Scenario:
             for index, (labels, ordered) in enumerate(zip(self.labels, self.ordered, strict=True))
         ]
         return grade(rankings, documents, queries, depth, threshold)
-
-    def permuted(self, order: Sequence[int]) -> Scenario:
-        """The same queries in another order, or some of them."""
-        return Scenario(
-            tuple(self.rankings[index] for index in order),
-            tuple(self.labels[index] for index in order),
-            tuple(self.ordered[index] for index in order),
-        )
 
 
 OF_DOCUMENTS = [name for name, definition in METRICS.members() if definition.documents]

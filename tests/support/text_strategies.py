@@ -42,3 +42,10 @@ document_texts = st.one_of(
 
 words = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=8)
 sentences = st.lists(words, min_size=1, max_size=8).map(" ".join)
+
+
+@st.composite
+def sizes(draw: st.DrawFn) -> tuple[int, int]:
+    """The size of chunks, and their overlap."""
+    size = draw(st.one_of(st.integers(1, 12), st.integers(1, 80)))
+    return size, draw(st.integers(0, size - 1))

@@ -15,8 +15,8 @@ from ragtrial.config.settings import setting_of
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.pipeline.ranking_stage import SettingContext
 from ragtrial.progress import Progress, Silent
-from ragtrial.rankings import PADDING
 from ragtrial.records import Question
+from refining import rows_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Asked:
         return list(self.context.texts().indexed_texts())
 
     def rows(self) -> list[list[int]]:
-        return [[code for code in row if code != PADDING] for row in self.candidates.rankings.codes.tolist()]
+        return rows_of(self.candidates)
 
     def scores(self, row: int) -> npt.NDArray[np.float32]:
         found: npt.NDArray[np.float32] = self.candidates.rankings.scores[row, : len(self.rows()[row])]

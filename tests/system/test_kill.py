@@ -26,12 +26,8 @@ def kills(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any
     if not benchmark.exists():
         pytest.skip("the benchmarks are not part of this distribution")
     options = ["--kills", str(len(STAGES)), "--stages", ",".join(STAGES), "--documents", "120", "--queries", "8"]
-    ran = subprocess.run(
-        [sys.executable, str(benchmark), *options, "--json", str(made)],
-        capture_output=True,
-        text=True,
-        timeout=10 * LONGEST,
-    )
+    command = [sys.executable, str(benchmark), *options, "--json", str(made)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=10 * LONGEST)
     assert made.exists(), ran.stderr
     found: dict[str, Any] = json.loads(made.read_text(encoding="utf-8"))
     return {kill["stage"]: kill for kill in found["kills"]}

@@ -65,13 +65,8 @@ def run(config: Path, limit: int | None = None) -> tuple[subprocess.CompletedPro
 
     command = [sys.executable, "-m", "ragtrial", "run", str(config), "--json"]
     # The threads that come with more cores would each take some of it.
-    environment = {
-        "XDG_CACHE_HOME": str(config.parent / "cache"),
-        "PATH": "/usr/bin:/bin",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "HF_HUB_OFFLINE": "1",
-    }
+    environment = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HF_HUB_OFFLINE"), "1")
+    environment |= {"XDG_CACHE_HOME": str(config.parent / "cache"), "PATH": "/usr/bin:/bin"}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=restrict, env=environment
     )

@@ -81,16 +81,13 @@ def test_the_wheel_has_every_module_all_of_a_page_and_the_marker_that_it_is_type
     folders = [views / name for name in ("page/assets", "label_page/assets")]
     shown = {path.relative_to(source).as_posix() for folder in folders for path in folder.iterdir()}
     shown |= {f"ragtrial/views/page/{name}.html" for name in ("template", "history")}
-    start = source / "ragtrial" / "cli" / "start"
-    shown |= {path.relative_to(source).as_posix() for path in start.rglob("*") if path.is_file()}
-    samples = source / "ragtrial" / "cli" / "samples"
-    shown |= {path.relative_to(source).as_posix() for path in samples.rglob("*") if path.is_file()}
+    for name in ("start", "samples"):
+        files = (source / "ragtrial" / "cli" / name).rglob("*")
+        shown |= {path.relative_to(source).as_posix() for path in files if path.is_file()}
     support = root / "data" / "support"
     documents = {path.relative_to(support).as_posix() for path in support.rglob("*.md")}
-    shown |= {
-        f"ragtrial/cli/samples/support/{name}"
-        for name in {"prompt_queries.json", *(f"documents/{one}" for one in documents)}
-    }
+    sample = "ragtrial/cli/samples/support"
+    shown |= {f"{sample}/prompt_queries.json", *(f"{sample}/documents/{name}" for name in documents)}
     assert len(documents) == 118
     library = {f"ragtrial/runs/compiled/{building.NAME}"} if building.compiler() else set()
     assert "ragtrial/views/page/assets/main.js" in shown
