@@ -355,10 +355,8 @@ def test_its_options_are_in_the_schema_and_checked_and_a_page_explains_it(said: 
 
 def test_it_is_planned_or_named_where_it_cannot_be_loaded(said: Mapping[str, Any]) -> None:
     assert said["validate --json"]["code"] == 2
-    assert (
-        "the executor 'broken' of the package furniture (furniture.missing:Broken) cannot be loaded"
-        in (said["validate --json"]["err"])
-    )
+    broken = "the executor 'broken' of the package furniture (furniture.missing:Broken) cannot be loaded"
+    assert broken in said["validate --json"]["err"]
     assert "desk" in said["list executors"]["out"]
     assert said["plan"]["code"] == 0
     assert all(kind in said["plan"]["out"] for kind in ("shelf", "halves"))

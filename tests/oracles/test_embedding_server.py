@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from embedding_server import embedding_server
+from local_servers import local_server
 from ragtrial.components.embedders.cached import CachedEmbedder
 from ragtrial.components.embedders.endpoint import OpenAIEmbedder
 
@@ -24,9 +25,11 @@ DOCUMENTS, QUESTIONS = 16, 40
 
 
 @pytest.fixture(scope="module")
-def server(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with embedding_server(minilm_folder, tmp_path_factory.mktemp("server") / "log.txt") as url:
-        yield url
+def server(minilm_folder: Path, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of LitServe with the model."""
+    program = [sys.executable, str(root / "tests" / "support" / "litserve_embeddings.py"), str(minilm_folder)]
+    with local_server(lambda port: [*program, str(port)], tmp_path_factory.mktemp("server") / "log.txt") as address:
+        yield f"{address}/v1"
 
 
 def served(server: str, folder: Path, encoding: str = "base64") -> CachedEmbedder:

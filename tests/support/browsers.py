@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
+from experiments import Experiment
+from ragtrial import run_experiment
 from ragtrial.cli.group import group
 
 HOSTILE = (
@@ -43,6 +45,12 @@ def write_page(report: Path, target: Path, *options: str) -> Path:
     ran = CliRunner().invoke(group, ["report", str(report), "-o", str(target), *given])
     assert ran.exit_code == 0, ran.output
     return target
+
+
+def page_of(experiment: Experiment, *options: str) -> Path:
+    """The page of a run, beside its report."""
+    folder = run_experiment(experiment.config()).folder
+    return write_page(folder, folder.parent / "page.html", *options)
 
 
 @dataclass

@@ -22,27 +22,16 @@ RUN = "20260102T030405Z-0a0b0c"
 def report_of(values: Values, metric: str = "ndcg@3", **changes: Any) -> Report:
     """A report of a run with queries q1, q2, ...; all else is as plain as can be."""
     count = max((len(one) for one in values.values()), default=0)
-    queries = [
-        QueryPart(
-            id=f"q{number}",
-            text=f"question {number}",
-            tags=[],
-            relevant_docs=[JudgmentPart(doc="a.md", relevance=2), JudgmentPart(doc="b.md", relevance=1)],
-        )
-        for number in range(1, count + 1)
-    ]
+    judged = [JudgmentPart(doc="a.md", relevance=2), JudgmentPart(doc="b.md", relevance=1)]
     made: dict[str, Any] = {
-        "schema_version": 2, "experiment": "kitchen", "run_id": RUN, "config": {},
+        "schema_version": 2, "experiment": "kitchen", "run_id": RUN, "config": {}, "prompt": None,
         "dataset": DatasetPart(documents=9, empty_documents=0, queries=count, documents_fingerprint="d" * 32,
                                labels_fingerprint="l" * 32),
-        "primary_metric": metric,
-        "metrics": {metric: metric_of(metric)},
-        "prompt": None,
-        "queries": queries,
+        "primary_metric": metric, "metrics": {metric: metric_of(metric)},
+        "queries": [QueryPart(id=f"q{number}", text=f"question {number}", tags=[], relevant_docs=judged)
+                    for number in range(1, count + 1)],
         "settings": [setting_of(name, metric, one) for name, one in values.items()],
-        "failures": [],
-        "warnings": [],
-        "environment": {},
+        "failures": [], "warnings": [], "environment": {},
     }  # fmt: skip
     return Report(**{**made, **changes})
 

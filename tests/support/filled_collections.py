@@ -109,8 +109,8 @@ def milvus(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Fill
     client, close = folder_client(path)
     schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
     schema.add_field("id", DataType.VARCHAR, is_primary=True, max_length=100)
-    schema.add_field("text", DataType.VARCHAR, max_length=100, nullable=True)
-    schema.add_field("lang", DataType.VARCHAR, max_length=100, nullable=True)
+    for name in ("text", "lang"):
+        schema.add_field(name, DataType.VARCHAR, max_length=100, nullable=True)
     schema.add_field("year", DataType.INT64, nullable=True)
     schema.add_field("vector", DataType.FLOAT_VECTOR, dim=len(items[0].vector))
     index = client.prepare_index_params()
@@ -122,12 +122,8 @@ def milvus(folder: Path, items: Sequence[Stored], space: Space) -> Iterator[Fill
     close()
     options = MilvusCollectionOptions(kind="milvus", name="docs", path=str(path))
     place: Any = {"kind": "milvus", "name": "docs", "url": "http://127.0.0.1:9"}
-    yield Filled(
-        options,
-        lambda: bytes_below(path),
-        options.model_copy(update={"name": "dosc"}),
-        MilvusCollectionOptions(**place, token=SecretStr(f"me:{SECRET}")),
-    )
+    secret = MilvusCollectionOptions(**place, token=SecretStr(f"me:{SECRET}"))
+    yield Filled(options, lambda: bytes_below(path), options.model_copy(update={"name": "dosc"}), secret)
 
 
 @contextmanager

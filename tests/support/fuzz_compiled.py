@@ -13,10 +13,8 @@ from ragtrial.runs.joins import read_run
 from ragtrial.runs.qrels import Qrels
 
 QRELS = Qrels.of([(f"q{number}", [(f"d{at}", at) for at in range(number)], False) for number in range(5)])
-PIECES = [
-    b" ", b"\n", b"\t", b"\0", b"#", b"\r\n", b"nan", b"9" * 40, b"1e400", b"q1", b"d1", b"\xff", b"x" * 200, b"inf",
-    b".",
-]  # fmt: skip
+PIECES = [b" ", b"\n", b"\t", b"\0", b"#", b"\r\n", b"nan", b"9" * 40, b"1e400", b"q1", b"d1", b"\xff", b"x" * 200,
+          b"inf", b"."]  # fmt: skip
 
 
 def damaged(generator: random.Random, columns: int) -> bytes:

@@ -18,15 +18,10 @@ BAD_RANKS = st.sampled_from([b"x", b"1.0", b"_1", b"1_", b"-", b"1__0", b"\xd9\x
 SCORES = st.one_of(
     st.integers(0, 3).map(lambda score: b"%d" % score),
     st.sampled_from([b"1e400", b"1.5", b".5", b"5.", b"-0", b"0.0", b"+1", b"1e0", b"15E-1", b"inf", b"-INF",
-                     b"Infinity",
-                     b"0.1000000000000000055511151231257827", b"12345678901234567890", b"1.50", b"-2.25"]),
+                     b"Infinity", b"0.1000000000000000055511151231257827", b"12345678901234567890", b"1.50", b"-2.25"]),
 )  # fmt: skip
-BAD_SCORES = st.sampled_from(
-    [
-        b"nan", b"NaN(1)", b"-nan", b"nan(", b"1,5", b"0x10", b"1_0", b"e5", b".", b"1e", b"1e+", b"infi", b"--1",
-        b"1.5.1",
-    ]
-)  # fmt: skip
+BAD_SCORES = st.sampled_from([b"nan", b"NaN(1)", b"-nan", b"nan(", b"1,5", b"0x10", b"1_0", b"e5", b".", b"1e", b"1e+",
+                              b"infi", b"--1", b"1.5.1"])  # fmt: skip
 ENDS = st.sampled_from([b"\n", b"\n", b"\r\n", b" \n", b"\t\r\n"])
 OTHER_LINES = st.sampled_from([b"\n", b"  \r\n", b"# a comment\n", b"  #q1 Q0 d1 1 1 t\n", b"#\n"])
 TAGS = st.sampled_from([b"t", b"#t", b"a-long-tag-of-a-run"])

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, expect
 
-from browsers import Look, Seen, violations, write_page
+from browsers import Look, Seen, page_of, violations
 from experiments import DOCUMENTS, QUERIES, write_experiment
-from ragtrial import run_experiment
 
 RETRIEVERS: dict[str, dict[str, Any]] = {
     "dense": {"kind": "dense", "top_k": 3},
@@ -31,8 +30,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("access"), queries=[*QUERIES, *more], retrievers=RETRIEVERS, latency=True,
         evaluators={"primary_metric": "ndcg@3", "graded": {"k": [1, 3]}, "order_unaware": {"k": [1, 3]}},
     )  # fmt: skip
-    folder = run_experiment(made.config()).folder
-    return write_page(folder, folder.parent / "page.html")
+    return page_of(made)
 
 
 @pytest.fixture
@@ -52,11 +50,9 @@ def test_axe_finds_nothing_on_a_desk_or_a_phone_in_the_light_or_the_dark(look: L
 
 def test_without_labels_each_row_shows_the_first_hit_of_each_setting(look: Look, tmp_path: Path) -> None:
     query = {"id": "q", "text": DOCUMENTS["bread/rye.md"][12:60], "relevant_docs": []}
-    made = write_experiment(
-        tmp_path, queries=[query], retrievers={name: RETRIEVERS[name] for name in ("dense", "words")}
-    )
-    folder = run_experiment(made.config()).folder
-    page = look(write_page(folder, tmp_path / "page.html", "--quiet"), bypass_csp=True).page
+    retrievers = {name: RETRIEVERS[name] for name in ("dense", "words")}
+    made = write_experiment(tmp_path, queries=[query], retrievers=retrievers)
+    page = look(page_of(made, "--quiet"), bypass_csp=True).page
     expect(page.locator("#query-head")).to_contain_text("the first hit of each setting")
     expect(page.locator("details.q summary small")).to_have_text(["Rye bread", "Rye bread"])
     expect(page.locator("#choose-order")).to_be_hidden()

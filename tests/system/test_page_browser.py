@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from browsers import HOSTILE, Look, Seen, write_page
+from browsers import HOSTILE, Look, Seen, page_of, write_page
 from experiments import DOCUMENTS, QUERIES, write_experiment
-from ragtrial import run_experiment
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +23,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
               "relevant_docs": [{"doc": "bread/rye.md", "quote": passage}]}  # fmt: skip
     retrievers = {"dense": {"kind": "dense", "top_k": 3}, "bm25": {"kind": "bm25", "top_k": 3}}
     experiment = write_experiment(folder, documents, [*QUERIES, hostile, marked], retrievers=retrievers)
-    report = run_experiment(experiment.config())
-    return write_page(report.folder, folder / "page.html")
+    return page_of(experiment)
 
 
 @pytest.fixture
@@ -142,7 +140,7 @@ def test_without_scripts_the_verdicts_stand_and_a_phone_has_no_wider_page(
 
 
 def test_a_report_without_texts_shows_what_it_has(look: Look, file: Path, tmp_path: Path) -> None:
-    (report,) = file.parent.glob("results/kitchen/*/report.json")
+    (report,) = file.parent.glob("*/report.json")
     bare = Path(shutil.copytree(report.parent, tmp_path / "bare"))
     (bare / "texts.jsonl.gz").unlink()
     seen = look(write_page(bare, tmp_path / "page.html"), "#q=quote")
@@ -199,8 +197,7 @@ def test_bars_above_1_end_at_the_highest_value_of_any_question(look: Look, tmp_p
 
 
 def test_one_setting_alone_is_shown_without_a_comparison(look: Look, tmp_path: Path) -> None:
-    report = run_experiment(write_experiment(tmp_path).config())
-    seen = look(write_page(report.folder, tmp_path / "page.html", "--metric", "ndcg@3"))
+    seen = look(page_of(write_experiment(tmp_path), "--metric", "ndcg@3"))
     assert "Add another setting to the config" in seen.page.locator("#verdict").inner_text()
     assert seen.page.locator(".badge").count() == 0
     assert seen.page.locator("#plot tbody .strip svg").get_attribute("aria-label")

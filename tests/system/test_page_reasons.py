@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator
 
-from browsers import Look, Seen, write_page
+from browsers import Look, Seen, page_of, write_page
 from experiments import DOCUMENTS, QUERIES, write_experiment
 from ragtrial import run_experiment
 from ragtrial.comparison.comparison_input import input_of
@@ -49,16 +49,11 @@ def pairs_of_words() -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def fused(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of retrievers that are made of others."""
-    made = write_experiment(tmp_path_factory.mktemp("fused"), queries=asked(), retrievers=RETRIEVERS,
-                            evaluators={"primary_metric": "ndcg@3", "graded": {"k": [1, 3]}})  # fmt: skip
-    return run_experiment(made.config()).folder
-
-
-@pytest.fixture(scope="module")
-def file(fused: Path) -> Path:
-    return write_page(fused, fused.parent / "page.html")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of retrievers that are made of others."""
+    evaluators = {"primary_metric": "ndcg@3", "graded": {"k": [1, 3]}}
+    folder = tmp_path_factory.mktemp("fused")
+    return page_of(write_experiment(folder, queries=asked(), retrievers=RETRIEVERS, evaluators=evaluators))
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +67,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sweep={"matrix": {"chunker.size": [60, 120]}},
         evaluators={"unit": "span", "primary_metric": "recall@3", "order_unaware": {"k": [1, 3]}},
     )  # fmt: skip
-    folder = run_experiment(made.config()).folder
-    return write_page(folder, folder.parent / "page.html", "--baseline", "dense-size60")
+    return page_of(made, "--baseline", "dense-size60")
 
 
 def written(number: float) -> str:
