@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from corpora import write_files
 from ragtrial.cli.terminal import Terminal
 from ragtrial.comparison.comparison_parts import Verdict
 from ragtrial.views.table import Table
@@ -32,18 +33,15 @@ COMMANDS = [
      "words-size300"), ("run",), ("validate",), ("chunks",), ("show", "--costs"), ("show", "--metrics", "all"),
     ("show", "--query", "hub-13"), ("compare", "--full", "--axes", "--unjudged", "--margin", "0.02"),
     ("compare", "--baseline", "words-size500", "--slices", "--queries"),
-    ("cache", "list"), ("list", "runs"),
-    ("labels", "list"), ("search", "return the hub"),
+    ("cache", "list"), ("list", "runs"), ("labels", "list"), ("search", "return the hub"),
     ("score", "qrels.txt", "run.txt"), ("init", "mine", "--corpus", f"{ROOT}/data/support", "--labels", "q.csv"),
 ]  # fmt: skip
 
 
 def test_every_column_is_explained(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "experiment.yaml").write_text(CONFIG, encoding="utf-8")
-    (tmp_path / "hashing.py").write_text(HASHING, encoding="utf-8")
-    (tmp_path / "qrels.txt").write_text("q1 0 d1 1\nq2 0 d2 1\n", encoding="utf-8")
-    (tmp_path / "run.txt").write_text("q1 Q0 d1 1 2.0 run\nq2 Q0 d1 1 2.0 run\n", encoding="utf-8")
-    (tmp_path / "q.csv").write_text("question,answer\nwhich?,nowhere at all\n", encoding="utf-8")
+    scored = {"qrels.txt": "q1 0 d1 1\nq2 0 d2 1\n", "run.txt": "q1 Q0 d1 1 2.0 run\nq2 Q0 d1 1 2.0 run\n"}
+    table = "question,answer\nwhich?,nowhere at all\n"
+    write_files(tmp_path, {"experiment.yaml": CONFIG, "hashing.py": HASHING, "q.csv": table, **scored})
     titles: dict[str, str] = {}
     shown = Terminal.table
 
@@ -53,8 +51,7 @@ def test_every_column_is_explained(tmp_path: Path, capsys: Capture, monkeypatch:
 
     monkeypatch.setattr(Terminal, "table", table)
     for arguments in COMMANDS:
-        command = " ".join(arguments)
-        made = succeeded(capsys, *arguments)
+        made, command = succeeded(capsys, *arguments), " ".join(arguments)
         if command == "run":
             assert re.search(r"^Details  ragtrial compare --axes$", made.out, re.MULTILINE)
     assert len(titles) > 60

@@ -79,9 +79,8 @@ def test_the_better_setting_is_better_on_every_way(metric: str, tmp_path: Path) 
         ("worse than baseline", "bad", "failed"), ("not within 0.02 of baseline", "bad", "failed"),
     ):  # fmt: skip
         other = "bad" if about == "good" else "good"
-        against = compare_settings(
-            input_of([report], [primary], baseline=other), ComparisonOptions(other, procedure=QUICK)
-        )
+        inputs = input_of([report], [primary], baseline=other)
+        against = compare_settings(inputs, ComparisonOptions(other, procedure=QUICK))
         gates = parse_gates([f"{about}: {primary} {gate}"], Subject(("good", "bad"), (primary,), other))
         (found,) = judge_gates(gates, GateEvidence(settings, primary, (), other, {primary: against}))
         assert found.outcome == outcome, gate

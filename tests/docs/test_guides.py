@@ -55,9 +55,8 @@ def project(root: Path, tmp_path_factory: pytest.TempPathFactory, shared_workspa
     config = folder / "experiment.yaml"
     embedder = yaml.safe_load(config.read_text(encoding="utf-8"))["embedder"]
     replace_sections(config, "{}", embedder={**embedder, "precision": fastest_precision()}, latency=False)
-    return Project(
-        folder, config.read_text(encoding="utf-8"), {"COLUMNS": "160", "RAGTRIAL_WORKSPACE": str(shared_workspace)}
-    )
+    variables = {"COLUMNS": "160", "RAGTRIAL_WORKSPACE": str(shared_workspace)}
+    return Project(folder, config.read_text(encoding="utf-8"), variables)
 
 
 Table = tuple[list[str], dict[str, list[str]]]
@@ -82,11 +81,8 @@ def assert_shows(guide: Path, printed: str, *others: str, some_rows: bool = Fals
             values = dict(zip(columns[1:], cells, strict=True))
             for column, cell in zip(head[1:], rows[name], strict=True):
                 # The worst question of an index that is built at random may lose a hit or none.
-                assert column == "lowest" or is_alike(values[column], cell, exactly=name.startswith("bm25")), (
-                    name,
-                    column,
-                    values[column],
-                )
+                alike = is_alike(values[column], cell, exactly=name.startswith("bm25"))
+                assert alike or column == "lowest", (name, column, values[column])
 
 
 def is_alike(printed: str, shown: str, *, exactly: bool) -> bool:
@@ -138,10 +134,8 @@ def assert_effects_are_alike(printed: str) -> None:
     (shown,) = [text for text in fenced(page, "text") if text.startswith("effect on ndcg@10")]
     for line, printed_line in zip(shown.splitlines()[1:], printed.splitlines()[1:], strict=True):
         *cells, _, _ = re.split(r" {2,}", line.strip())
-        printed_cells = re.split(r" {2,}", printed_line.strip())
-        assert [is_alike(*pair, exactly=False) for pair in zip(printed_cells, cells, strict=False)] == [True] * len(
-            cells
-        )
+        for printed_cell, cell in zip(re.split(r" {2,}", printed_line.strip()), cells, strict=False):
+            assert is_alike(printed_cell, cell, exactly=False)
 
 
 def assert_reads_as_the_hybrid_guide_says(report: Report) -> None:

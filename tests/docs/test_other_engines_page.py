@@ -21,9 +21,8 @@ FILES = dict(re.findall(r"^`(\w+_search\.py)`:\n\n```python\n(.*?)^```$", PAGE, 
 CONFIGS = [yaml.safe_load(one) for one in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)]
 RETRIEVERS: dict[str, Any] = {name: one for config in CONFIGS for name, one in config["retrievers"].items()}
 
-EXACT = (
-    "elasticsearch", "elasticsearch-exact", "opensearch", "opensearch-exact", "weaviate", "pinecone", "lancedb-exact",
-)  # fmt: skip
+EXACT = ("elasticsearch", "elasticsearch-exact", "opensearch", "opensearch-exact", "weaviate", "pinecone",
+         "lancedb-exact")  # fmt: skip
 """Doubles compare all vectors."""
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -89,9 +88,8 @@ def test_all_that_search_exactly_find_the_same_and_few_lists_find_less(place: Pa
     assert sorted(one.name for one in report.settings) == sorted(RETRIEVERS)
     scores = {one.name: one.scores["ndcg@10"].mean for one in report.settings}
     assert scores["lancedb-exact"] is not None
-    assert {name: scores[name] for name in EXACT} == pytest.approx(
-        dict.fromkeys(EXACT, scores["lancedb-exact"]), abs=1e-3
-    )
+    expected = dict.fromkeys(EXACT, scores["lancedb-exact"])
+    assert {name: scores[name] for name in EXACT} == pytest.approx(expected, abs=1e-3)
     assert scores["lancedb"] is not None
     assert 0 < scores["lancedb"] < scores["lancedb-exact"]
     written = [path for path in (place / "results").rglob("*") if path.is_file()]

@@ -24,10 +24,9 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
     (trial / "questions.csv").write_text(table, encoding="utf-8")
     assert "experiment.yaml is valid" in run_script(convert, trial, COLUMNS="90").out
     config = trial / "mine" / "experiment.yaml"
-    text = re.sub(
-        r"^retrievers:.*\n(?:(?: .*)?\n)+", retrievers, config.read_text(encoding="utf-8"), flags=re.MULTILINE
-    )
-    config.write_text(text, encoding="utf-8")
+    text = config.read_text(encoding="utf-8")
+    replaced = re.sub(r"^retrievers:.*\n(?:(?: .*)?\n)+", retrievers, text, flags=re.MULTILINE)
+    config.write_text(replaced, encoding="utf-8")
     assert "bm25-titles" in run_script(compare, config.parent, COLUMNS="90").out
     assert (config.parent / "report.html").is_file()
 

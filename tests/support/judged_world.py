@@ -23,10 +23,7 @@ def world(folder: Path, people: int = 60) -> Report:
         order = ["a", "b", "c", "d"]
         runs["old"][name] = " ".join(random.permutation(order)[:3])
         runs["new"][name] = " ".join(random.permutation(order)[:3])
-        if place < people:
-            labels[name] = {"a": 1, "b": 0, "c": 0, "d": 0}
-        else:
-            labels[name] = {"z": 0}
+        labels[name] = {"a": 1, "b": 0, "c": 0, "d": 0} if place < people else {"z": 0}
     return scored_report(folder, labels, runs, "--metrics", METRIC)
 
 

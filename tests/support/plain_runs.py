@@ -43,7 +43,7 @@ def joined(rows: dict[str, list[PlainRow]], qrels: Qrels, order: str, *, has_sco
     starts = qrels.judgments.starts.tolist()
     documents = list(qrels.documents)
     hits: list[tuple[int, int, int, int]] = []
-    counts, lengths, tied, contradicted, dropped = [], [], [], [], 0
+    counts, lengths, tied, contradicted = [], [], [], []
     for query, name in enumerate(qrels.queries):
         judged = {documents[at]: at for at in range(starts[query], starts[query + 1])}
         kept = list(_first_of_each(_ordered(rows.get(name, []), order, has_scores=has_scores)))
