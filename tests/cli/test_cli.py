@@ -198,7 +198,7 @@ def test_a_current_folder_that_is_gone_is_an_error_that_says_so(line: str) -> No
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names need not be text on Linux alone")
 def test_a_name_that_is_no_text_and_a_terminal_that_knows_no_umlauts_are_no_crash() -> None:
-    command = [sys.executable, "-m", "ragtrial", "run", b"M\xc3\xbcnchen-\xff.yaml", "--json"]
+    command: list[str | bytes] = [sys.executable, "-m", "ragtrial", "run", b"M\xc3\xbcnchen-\xff.yaml", "--json"]
     variables = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"}
     made = subprocess.run(command, capture_output=True, check=False, env=variables)
     assert made.returncode == 2

@@ -40,8 +40,8 @@ COMMANDS = [
 
 def test_every_column_is_explained(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     scored = {"qrels.txt": "q1 0 d1 1\nq2 0 d2 1\n", "run.txt": "q1 Q0 d1 1 2.0 run\nq2 Q0 d1 1 2.0 run\n"}
-    table = "question,answer\nwhich?,nowhere at all\n"
-    write_files(tmp_path, {"experiment.yaml": CONFIG, "hashing.py": HASHING, "q.csv": table, **scored})
+    asked = "question,answer\nwhich?,nowhere at all\n"
+    write_files(tmp_path, {"experiment.yaml": CONFIG, "hashing.py": HASHING, "q.csv": asked, **scored})
     titles: dict[str, str] = {}
     shown = Terminal.table
 

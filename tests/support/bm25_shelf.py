@@ -29,6 +29,9 @@ class Shelf(Bare):
     setting: str = "words"
     entry: str = "words"
     built: list[str] = field(default_factory=list)
+    index: Any = None
+    embed_queries: Any = None
+    embed_texts: Any = None
 
     def chunks(self) -> Chunks:
         return self.held
@@ -55,7 +58,7 @@ def shelf(folder: Path, texts: Mapping[str, str], titles: Mapping[str, str] | No
     return Shelf(library, folder, held=chunks, workspace=Workspace(folder / "workspace"))
 
 
-def opened(materials: Any, **options: Any) -> OpenRetriever:
+def opened(materials: Shelf, **options: Any) -> OpenRetriever:
     return Bm25Retriever(**options).open(materials)
 
 

@@ -89,6 +89,7 @@ def qdrant_double(sent: list[tuple[str, dict[str, Any]]] | None = None) -> Itera
             path = re.sub(r"\?.*", "", self.path)
             if sent is not None:
                 sent.append((path, body))
+            text: Any
             try:
                 with lock:
                     found = answer_to(self.command, path, body)
