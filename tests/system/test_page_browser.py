@@ -152,8 +152,8 @@ def test_a_hit_stands_under_the_nearest_heading_above_its_passage(look: Look, tm
     guide = "# Guide\n\n## First steps\n\nPlug it in.\n\n## Repairs\n\nCall the shop on Monday.\n\n## Waste\n\nNone."
     label = {"doc": "guide.md", "quote": "Call the shop on Monday."}
     queries = [*QUERIES, {"id": "shop", "text": "call the shop on Monday", "relevant_docs": [label]}]
-    report = run_experiment(write_experiment(tmp_path, {**DOCUMENTS, "guide.md": guide}, queries).config())
-    seen = look(write_page(report.folder, tmp_path / "page.html", "--metric", "ndcg@3"))
+    experiment = write_experiment(tmp_path, {**DOCUMENTS, "guide.md": guide}, queries)
+    seen = look(page_of(experiment, "--metric", "ndcg@3"))
     seen.show("All")
     seen.open("shop")
     hit = seen.page.locator("#detail .lists li", has_text="guide.md")
