@@ -260,7 +260,7 @@ def test_the_last_line_is_a_command_that_uses_the_labels(
     written(convert.folder / "experiment.yaml", CONFIG)
     written(convert.folder / "hashing.py", HASHING)
     written(convert.source, MANY)
-    converted = succeeded(capsys, "labels", *options)
+    converted = succeeded(capsys, "labels", "convert", "labels", *options)
     assert converted.out.splitlines()[-1] == f"Next: {following}"
     succeeded(capsys, *shlex.split(following)[1:])
 
