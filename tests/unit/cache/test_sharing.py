@@ -101,6 +101,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
         bucket = urllib.request.Request(f"{url}/{BUCKET}", method="PUT", headers={"Authorization": "AWS x:y"})
         urllib.request.urlopen(bucket).close()
         yield S3(url, log)
+        fsspec.filesystem("s3").clear_instance_cache()  # clients keep the address of their server
 
 
 @pytest.fixture(params=["folder", "memory", "s3"])
