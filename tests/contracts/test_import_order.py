@@ -27,7 +27,7 @@ HEAVY = {
 }  # fmt: skip
 MOST_LINES = 600
 """Of a file, with everything."""
-MOST_CODE = 38_890
+MOST_CODE = 38_860
 """Lines of code of the package: without blank lines, comments and docstrings. New features raise it on purpose."""
 MOST_FILES = 285
 
