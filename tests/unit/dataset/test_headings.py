@@ -29,16 +29,13 @@ Hold.
 """
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "around"),
-    [
-        ("Before", "# Hub", []),
-        ("Before", "Intro", ["Hub S"]),
-        ("Intro", "### Power", ["Hub S", "Set-up"]),
-        ("### Power", "On.", ["Power"]),
-        ("Hold", "Hold", ["Reset"]),
-    ],
-)
+@pytest.mark.parametrize(("start", "end", "around"), [
+    ("Before", "# Hub", []),
+    ("Before", "Intro", ["Hub S"]),
+    ("Intro", "### Power", ["Hub S", "Set-up"]),
+    ("### Power", "On.", ["Power"]),
+    ("Hold", "Hold", ["Reset"]),
+])  # fmt: skip
 def test_around_a_stretch_are_its_headings_and_the_nearest_above(start: str, end: str, around: list[str]) -> None:
     span = Span(MANUAL.index(start), MANUAL.index(end))
     headings = Headings(MANUAL).around(span)
