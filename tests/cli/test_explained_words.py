@@ -51,7 +51,8 @@ def test_every_column_is_explained(tmp_path: Path, capsys: Capture, monkeypatch:
 
     monkeypatch.setattr(Terminal, "table", table)
     for arguments in COMMANDS:
-        made, command = succeeded(capsys, *arguments), " ".join(arguments)
+        command = " ".join(arguments)
+        made = succeeded(capsys, *arguments)
         if command == "run":
             assert re.search(r"^Details  ragtrial compare --axes$", made.out, re.MULTILINE)
     assert len(titles) > 60
