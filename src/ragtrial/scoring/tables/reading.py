@@ -196,9 +196,12 @@ def _recognised(content: Content) -> ScoreForm:
 
 
 def _directions(form: ScoreForm) -> dict[str, Any]:
-    """The directions of metrics by their names in small letters. ``form`` comes before other tools."""
+    """The directions of metrics by their names in small letters. ``form`` comes before other tools.
+
+    What other tools call ``score`` says nothing of this table's.
+    """
     known = {name: better for _, other in SCORE_FORMS.members() for name, better in other.directions.items()}
-    return {**known, **form.directions}
+    return {**known, "score": None, **form.directions}
 
 
 _ZSTANDARD = 93

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from ragtrial.cache.untrusted import from_csv
@@ -78,7 +79,8 @@ _LOWER = "latency, latency_ms, latency_s, duration, cost, total_cost, loss, perp
 def read_wide(source: Source) -> Iterator[Score]:
     """A column per metric where a column names systems, or the file is one system's; else a column per system.
 
-    A file is of one system if any of its columns is a known metric, or if other tables are compared with it.
+    A file is of one system if any of its columns is a known metric, or if other tables are compared with it. The one
+    metric of columns of systems is called like the file if that is a known metric, else ``score``.
     """
     rows = [row for row in source.content.rows if isinstance(row, Mapping)]
     columns, roles = _score_columns(rows), roles_of(dict.fromkeys(key for row in rows for key in row))
@@ -88,22 +90,24 @@ def read_wide(source: Source) -> Iterator[Score]:
         message += f" Rename {' or '.join(map(repr, columns))} to `score`."
         source.content.faults.append(Fault(source.content.file, message=message))
     are_settings = source.is_alone and "setting" not in roles and not any(map(is_known, columns))
-    if are_settings:
-        message = f"the columns {listed(columns)} are read as settings with one metric, score."
+    metric = Path(source.content.file).stem
+    metric = "" if not are_settings else metric if is_known(metric) else "score"
+    if metric:
+        message = f"the columns {listed(columns)} are read as settings with one metric, {metric}."
         message = f"{source.content.file}: {message} If they are metrics, add a column `system`."
         source.warnings.append(ReportWarning.of_verdict("columns-as-settings", message))
-    yield from wide_scores(source, are_settings=are_settings)
+    yield from wide_scores(source, metric)
 
 
-def wide_scores(source: Source, *, are_settings: bool) -> Iterator[Score]:
-    """The scores of rows with a column for each setting, or for each metric."""
+def wide_scores(source: Source, metric: str = "") -> Iterator[Score]:
+    """The scores of rows with a column for each metric, or, for one ``metric``, for each setting."""
     rows = _rows(source.content)
     columns = _score_columns([row for _, row in rows])
     roles = roles_of(dict.fromkeys(key for _, row in rows for key in row))
     for row, score in _without_values(rows, roles, source):
         for column in columns:
-            setting, metric = (column, "score") if are_settings else (score.setting, column)
-            yield replace(score, setting=setting, metric=metric, value=row.get(column))
+            setting, name = (column, metric) if metric else (score.setting, column)
+            yield replace(score, setting=setting, metric=name, value=row.get(column))
 
 
 def is_known(metric: str) -> bool:

@@ -30,7 +30,7 @@ def _is_ragas(content: Content) -> bool:
 @score_form("ragas", "rows with user_input and metrics", _is_ragas, lower="noise_sensitivity", higher=_RAGAS)
 def read_ragas(source: Source) -> Iterator[Score]:
     """The rows of ``EvaluationResult.to_pandas``: one column per metric."""
-    yield from wide_scores(source, are_settings=False)
+    yield from wide_scores(source)
 
 
 # deepeval 4.3, deepeval/metrics: bias, toxicity and hallucination pass at or below their threshold
