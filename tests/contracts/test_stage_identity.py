@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from pydantic import SecretStr
 
 from custom_search import SEARCH
 from experiments import DOCUMENTS, Experiment, write_experiment
 from ragtrial.cache.arrays import read_arrays, write_arrays
 from ragtrial.cache.seals import SEAL, read_seal, seal
 from ragtrial.cache.upkeep import Upkeep
+from ragtrial.components.embedders.base import EMBEDDERS
+from ragtrial.engines import COLLECTIONS, STORES
 from ragtrial.errors import RagtrialError
 from ragtrial.experiment import run_experiment
+from ragtrial.options import Options
 from ragtrial.report.model import Report
 
 Array = npt.NDArray[Any]
@@ -212,3 +216,28 @@ def test_a_sealed_stage_whose_arrays_do_not_fit_one_another_is_an_error_or_built
             if wrong or crashed or len(report.settings) + len(report.failures) != len(arrays[1].settings):
                 problems.append(f"{path.name}: {wrong} {crashed}")
     assert problems == []
+
+
+OPTIONS = {
+    f"{family.noun} {name}": kind for family in (STORES, COLLECTIONS, EMBEDDERS) for name, kind in family.members()
+}
+
+
+@pytest.mark.parametrize("kind", OPTIONS.values(), ids=OPTIONS)
+def test_options_that_change_no_result_are_secrets_limits_or_not_shown(kind: type[Options]) -> None:
+    left_out = (kind.unhashed & set(kind.model_fields)) - {"kind", *kind.named_by}
+    given = dict.fromkeys(kind.named_by, "shown") | dict.fromkeys(left_out, "hidden")
+    summary = kind.model_construct(set(given), **given).summary()
+    assert "hidden" not in summary
+    assert not [name for name in left_out if f"{name}=" in summary]
+    assert not kind.named_by or "shown" in summary
+    wanted = {name for name, field in kind.model_fields.items() if SecretStr.__name__ in repr(field.annotation)}
+    wanted |= {"timeout", "settle_within", "batch_size", "concurrency", "retries"} & set(kind.model_fields)
+    assert wanted <= kind.unhashed
+
+
+def test_the_summary_of_a_store_on_a_server_says_where_it_is_and_how_it_is_built() -> None:
+    store = STORES["qdrant"].model_validate({"url": "http://127.0.0.1:6333", "timeout": 5, "space": "ip"})
+    assert store.summary() == "qdrant space=ip url=http://127.0.0.1:6333"
+    embedder = EMBEDDERS["openai"].model_validate({"model": "m", "timeout": 5, "retries": 1, "batch_size": 3})
+    assert embedder.summary() == "openai model=m"
