@@ -249,6 +249,8 @@ class _Resolver:
                 self.warn("text-changed", message)
             return [judgment]
         places = f"query {query!r} judges {_shown(judgment.spans)} of {doc!r}"
+        if changed and judgment.relevance <= 0:
+            return self._left_out(query, judgment, f"{_shown(judgment.spans)} of ", "was changed since")
         if changed:
             step = "add the quote, or make the label again"
             return self._refuse(f"{places}, which was changed since this label was made; {step}.")
@@ -262,6 +264,8 @@ class _Resolver:
         self, query: str, judgment: Judgment, sought: PassageQuery, text: str, *, changed: bool
     ) -> Sequence[Judgment]:
         doc, quote, located = judgment.doc, judgment.quote or "", self._located[sought]
+        if located.how == "lost" and judgment.relevance <= 0:
+            return self._left_out(query, judgment, f"{short(quote, 60)!r} of ", "is not there")
         if located.how == "lost":
             since = ", which was changed since this label was made" if changed else ""
             return self._refuse(f"query {query!r} quotes {short(quote)!r}, which is not in {doc!r}{since}.", sought)
@@ -287,10 +291,12 @@ class _Resolver:
         self.resolutions.append(Resolution(query, (doc,), quote, how, len(spans), moved, changed))
         return [replace(judgment, spans=spans)]
 
-    def _left_out(self, query: str, judgment: Judgment) -> Sequence[Judgment]:
-        """No judgment, with a warning: nothing can find the document, and its grade adds to no score."""
-        named = f"query {query!r} gives {short(judgment.doc, 60)!r} the grade {judgment.relevance}"
-        self.warn("unknown-documents", f"{named}, and it is not in the corpus; the label has no effect.")
+    def _left_out(
+        self, query: str, judgment: Judgment, part: str = "", missing: str = "is not in the corpus"
+    ) -> Sequence[Judgment]:
+        """No judgment, with a warning: nothing can find the document or passage, and its grade adds to no score."""
+        named = f"query {query!r} gives {part}{short(judgment.doc, 60)!r} the grade {judgment.relevance}"
+        self.warn("unknown-documents", f"{named}, and it {missing}; the label has no effect.")
         return []
 
     def _passage_anywhere(self, query: str, judgment: Judgment) -> Sequence[Judgment]:

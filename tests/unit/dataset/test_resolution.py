@@ -338,17 +338,18 @@ def test_names_and_quotes_are_found_in_either_unicode_form(tmp_path: Path, writt
 
 @pytest.mark.parametrize(("match", "known"), [("id", FAQ), ("content", TEXTS[FAQ])])
 def test_a_document_that_is_not_there_may_be_not_relevant(library: Library, match: Match, known: str) -> None:
-    given = labels(Judgment(known, 2), Judgment("doc4", 0), Judgment("doc5", -1))
+    edited = (Judgment(FAQ, 0, "Once it said so"), Judgment(FAQ, 0, None, (Span(0, 4),), text_hash("Once")))
+    given = labels(Judgment(known, 2), Judgment("doc5", -1), *(edited if match == "id" else ()))
     resolved = resolve(given, library, match)
     (query,) = resolved.labels.queries
     assert [(judgment.doc, judgment.relevance) for judgment in query.relevant_docs] == [(FAQ, 2)]
-    assert resolved.warnings == (
-        ReportWarning.of_verdict(
-            "unknown-documents",
-            "query 'q1' gives 'doc4' the grade 0, and it is not in the corpus; the label has no effect. "
-            "query 'q1' gives 'doc5' the grade -1, and it is not in the corpus; the label has no effect.",
-        ),
+    reasons = {"'doc5' the grade -1, and it is not in the corpus": "id content",
+               f"'Once it said so' of '{FAQ}' the grade 0, and it is not there": "id",
+               f"characters 0 to 4 of '{FAQ}' the grade 0, and it was changed since": "id"}  # fmt: skip
+    told = " ".join(
+        f"query 'q1' gives {reason}; the label has no effect." for reason in reasons if match in reasons[reason]
     )
+    assert resolved.warnings == (ReportWarning.of_verdict("unknown-documents", told),)
 
 
 def test_a_forbidden_passage_of_a_document_that_counts_is_told_where_documents_are_scored() -> None:
