@@ -55,29 +55,31 @@ def test_labels_that_people_gave_stay_when_their_table_is_converted_again(tmp_pa
     """Also if rows before theirs give their questions other ids; labels that nobody gave are replaced, with a note."""
     small_experiment(tmp_path)
     convert = ["labels", "convert", "q.csv", "--corpus", "documents", "-o", "prompt_queries.json", "--force"]
-    Path("q.csv").write_text("question,document\nbroken?,warranty.md\nshipped?,shipping.txt\n", encoding="utf-8")
+    Path("q.csv").write_text("question,document\nbroken?,warranty.md\nshipped?,warranty.md\n", encoding="utf-8")
     assert "left out labels that are not in q.csv, of " in succeeded(capsys, *convert).err
     documents = order(capsys, "shipped?")
     succeeded(capsys, "search", "experiment.yaml", "shipped?", "--grade", "1=3", "--grade", "2=2", "--who", "a\u2028b")
     succeeded(capsys, "search", "experiment.yaml", TEXT, "--grade", "1=1")
     before = {query["text"]: query["relevant_docs"] for query in labels()}
-    rows = "question,document\nnew?,returns.md\nbroken?,returns.md\nshipped?,shipping.txt\n"
+    rows = "question,document\nnew?,returns.md\nbroken?,returns.md\nshipped?,warranty.md\n"
     Path("q.csv").write_text(rows, encoding="utf-8")
     made = succeeded(capsys, *convert)
     after = {query["text"]: query["relevant_docs"] for query in labels()}
     returned = [{"doc": "returns.md", "relevance": 1}]
     assert after == {"new?": returned, "broken?": returned, "shipped?": before["shipped?"], TEXT: before[TEXT]}
     graded = {label["doc"]: label["relevance"] for label in after["shipped?"]}
-    assert graded == {"shipping.txt": 1} | {documents[0]: 3, documents[1]: 2}
+    assert graded == {"warranty.md": 1, documents[0]: 3, documents[1]: 2}
     assert made.err.splitlines()[-2:] == [
         "prompt_queries.json: kept what people changed in 2 queries: 'q2', 'how-many-days-do-parcels-take'.",
         "prompt_queries.json: left out labels that are not in q.csv, of 'q1'.",
     ]
     with Path("prompt_queries.history.jsonl").open("a", encoding="utf-8") as history:
         history.write('{"query": "torn')  # by a full disk
-    assert "kept what people changed" in succeeded(capsys, *convert).err
+    Path("q.csv").write_text(rows.replace("warranty.md", "shipping.txt"), encoding="utf-8")
+    assert "left out labels that are not in q.csv, of 'q3'" in succeeded(capsys, *convert).err  # a corrected row
+    assert [query["relevant_docs"] for query in labels()][2] == before["shipped?"][1:]
     text = Path("prompt_queries.json").read_text(encoding="utf-8")
-    Path("q.csv").write_text("id,question,document\nq2,another?,returns.md\n", encoding="utf-8")
+    Path("q.csv").write_text("id,question,document\nq3,another?,returns.md\n", encoding="utf-8")
     assert ragtrial(capsys, *convert).code == 2
     assert Path("prompt_queries.json").read_text(encoding="utf-8") == text
     Path("q.csv").write_text("question,document\nnew?,returns.md\n", encoding="utf-8")

@@ -122,11 +122,11 @@ def _next_command(corpus: str | None, config: str | None, output: str) -> str:
 def _with_changes_since(
     terminal: Terminal, converted: converting.Converted, source: str, output: Path
 ) -> converting.Converted:
-    """The converted labels, with the queries of ``output`` that people changed, as its history says.
+    """The converted labels, with what people changed in ``output``, as its history says.
 
-    Notes name these queries, and others with labels that ``source`` does not have.
+    Notes name the queries of these changes, and those with other labels that ``source`` does not have.
     """
-    changed, former, kept, lost = label_files.changed_queries(output), dict[str, Any](), list[str](), list[str]()
+    changed, former, kept, lost = label_files.changed_labels(output), dict[str, Any](), list[str](), list[str]()
     with contextlib.suppress(LabelsError):  # what is no file of labels is replaced
         former.update(label_files.LabelsText.read(output).rows)
     queries = {row["id"]: row for row in converted.rows["queries"]}
@@ -134,14 +134,17 @@ def _with_changes_since(
     for name, row in former.items():
         new = queries.get(named.get(row["text"], ""), {**row, "relevant_docs": []})
         grades = [label_files.Grade.of(name, label) for label in row["relevant_docs"]]
-        if name in changed and queries.get(new["id"], new)["text"] != row["text"]:
+        theirs = changed.get(row["text"])
+        if theirs is not None and queries.get(new["id"], new)["text"] != row["text"]:
             message = f"query {name!r} was labelled, and has another text in {source}; nothing was written."
             raise LabelsError(Fault(str(output), message=f"{message} Give it the same text, or write another file."))
-        if name in changed:
-            more = [label for label in new["relevant_docs"] if not any(grade.speaks_of(label) for grade in grades)]
-            queries[new["id"]] = {**new, **row, "id": new["id"], "relevant_docs": [*row["relevant_docs"], *more]}
+        if theirs is not None:
+            theirs = theirs if row["text"] in named else grades
+            own = [label for label in row["relevant_docs"] if any(grade.speaks_of(label) for grade in theirs)]
+            more = [label for label in new["relevant_docs"] if not any(grade.speaks_of(label) for grade in theirs)]
+            new = queries[new["id"]] = {**new, **row, "id": new["id"], "relevant_docs": [*more, *own]}
             kept.append(repr(name))
-        elif not all(any(map(grade.speaks_of, new["relevant_docs"])) for grade in grades):
+        if not all(any(map(grade.speaks_of, new["relevant_docs"])) for grade in grades):
             lost.append(repr(name))
     if kept:
         terminal.note(

@@ -312,7 +312,8 @@ def write_back(
                 if check is not None and labels is not None:
                     check(labels)
                 write_bytes(file, (new.text or "").encode("utf-8"))
-                note(file, done, who, when or datetime.now(UTC))
+                texts = {query.id: query.text for query in labels.queries} if labels is not None else {}
+                note(file, done, texts, who, when or datetime.now(UTC))
             return new, done
     except OSError as error:
         raise RunError(Fault(str(file), message=f"cannot be written: {error.strerror or error}.")) from error
@@ -380,12 +381,12 @@ def history_file(labels: Path) -> Path:
     return labels.with_name(f"{labels.name.removesuffix('.gz').rpartition('.')[0] or labels.name}.history.jsonl")
 
 
-def note(labels: Path, done: Iterable[Done], who: str, when: datetime) -> None:
-    """Add a line for each change. Raises OSError."""
+def note(labels: Path, done: Iterable[Done], texts: Mapping[str, str], who: str, when: datetime) -> None:
+    """Add a line for each change, with the text of its query from ``texts``: its id may change. Raises OSError."""
     head = {"when": when.isoformat(timespec="seconds"), "who": who, "file": labels.name}
     rows = [
-        {**head, "query": edited.change.query, "action": edited.action, "before": edited.before,
-         "after": edited.after}
+        {**head, "query": edited.change.query, "text": texts.get(edited.change.query), "action": edited.action,
+         "before": edited.before, "after": edited.after}
         for edited in done
     ]  # fmt: skip
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
@@ -396,13 +397,18 @@ def note(labels: Path, done: Iterable[Done], who: str, when: datetime) -> None:
         os.fsync(file.fileno())
 
 
-def changed_queries(labels: Path) -> set[str]:
-    """The ids of the queries of ``labels`` that people changed. A line of the history that is not whole is left out."""
-    history, names = history_file(labels), set[str]()
+def changed_labels(labels: Path) -> dict[str, list[Grade]]:
+    """The places that people added, changed or removed, by a query's text; none if only the query was changed.
+
+    A line of the history that is not whole is left out.
+    """
+    history, places = history_file(labels), dict[str, list[Grade]]()
     for line in history.read_bytes().splitlines() if history.is_file() else []:  # texts may have other ends of lines
-        with suppress(ValueError, LookupError, TypeError):
-            names.add(str(json.loads(line)["query"]))
-    return names
+        with suppress(ValueError, LookupError, TypeError, AttributeError):
+            change = json.loads(line)
+            known = places.setdefault(str(change["text"]), [])
+            known += [Grade.of("", row) for row in (change["before"], change["after"]) if row and "doc" in row]
+    return places
 
 
 def current_user() -> str:

@@ -341,8 +341,7 @@ def test_a_document_that_is_not_there_may_be_not_relevant(library: Library, matc
     edited = (Judgment(FAQ, 0, "Once it said so"), Judgment(FAQ, 0, None, (Span(0, 4),), text_hash("Once")))
     given = labels(Judgment(known, 2), Judgment("doc5", -1), *(edited if match == "id" else ()))
     resolved = resolve(given, library, match)
-    (query,) = resolved.labels.queries
-    assert [(judgment.doc, judgment.relevance) for judgment in query.relevant_docs] == [(FAQ, 2)]
+    assert [(one.doc, one.relevance) for one in resolved.labels.queries[0].relevant_docs] == [(FAQ, 2)]
     reasons = {"'doc5' the grade -1, and it is not in the corpus": "id content",
                f"'Once it said so' of '{FAQ}' the grade 0, and it is not there": "id",
                f"characters 0 to 4 of '{FAQ}' the grade 0, and it was changed since": "id"}  # fmt: skip

@@ -131,6 +131,7 @@ def test_the_history_says_who_when_and_what_was_before(file: Path) -> None:
     assert history_file(file).name == "prompt_queries.history.jsonl"
     rows = [json.loads(line) for line in history_file(file).read_text(encoding="utf-8").splitlines()]
     common = {"when": "2026-01-31T12:00:00+00:00", "who": "ada", "file": "prompt_queries.json"}
+    assert [row.pop("text") for row in rows] == ["How long can I send something back?", "Why?", "Why?"]
     assert rows == [
         {**common, "query": "7", "action": "change", "before": {"doc": "old.md"},
          "after": {"doc": "old.md", "relevance": 0}},
