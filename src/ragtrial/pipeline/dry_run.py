@@ -71,7 +71,9 @@ class _Walk:
 
     def __init__(self, graph: Graph) -> None:
         self._graph, self._workspace = graph, graph.corpus.resources.workspace
-        self._kept = KeptArtefacts(self._workspace, graph.corpus.library)
+        self._kept, experiment = KeptArtefacts(self._workspace, graph.corpus.library), graph.corpus.config.experiment
+        uses = self._workspace.usage.uses()
+        self._used = {(use.kind, use.name) for use in uses if use.experiment == experiment}
         self._settings: dict[Stage[Any], list[str]] = {}
         """The shown stages, and the settings that need each."""
 
@@ -140,11 +142,12 @@ class _Walk:
         return list(dict.fromkeys([*own, *(lacking for need in hidden for lacking in self._lacking(need))]))
 
     def _difference(self, stage: Stage[Any]) -> str:
-        """The difference from the most similar finished stage of the same kind; ties: the newest."""
+        """The difference from the most similar finished stage of the same kind and experiment; ties: the newest."""
         if self._workspace.usage.is_marked(stage.kind, stage.key()):
             return "an earlier run asked for it; it is gone, or was not finished"
         now = stage.shown_inputs()
         seals = [seal for _, seal in self._workspace.seals(stage.kind) if seal.made_of]
+        seals = [seal for seal in seals if (stage.kind, seal.key) in self._used]
         known = sorted(seals, key=lambda seal: seal.made, reverse=True)
         if not known:
             return "not made before"

@@ -94,6 +94,8 @@ def cut_short(kind: str, name: str) -> Callable[[Experiment], None]:
      "retrievers.bm25.k1 changed from 1.2 to 1.5"),
     (nothing, ("chunker.size=120",), {"chunks", "embeddings", "index", "rankings", "latency", "audit"},
      "chunker.size changed from 90 to 120"),
+    (nothing, ("chunker.size=120", "experiment=other"),
+     {"chunks", "embeddings", "index", "rankings", "latency", "audit"}, "not made before"),
     (nothing, ("context.headings=true",), {"context", "embeddings", "index", "rankings", "latency", "audit"},
      "not made before"),
     (nothing, ("embedder.normalize=false", "embedder.batch_size=7"),
