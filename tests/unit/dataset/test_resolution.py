@@ -345,9 +345,7 @@ def test_a_document_that_is_not_there_may_be_not_relevant(library: Library, matc
     reasons = {"'doc5' the grade -1, and it is not in the corpus": "id content",
                f"'Once it said so' of '{FAQ}' the grade 0, and it is not there": "id",
                f"characters 0 to 4 of '{FAQ}' the grade 0, and it was changed since": "id"}  # fmt: skip
-    told = " ".join(
-        f"query 'q1' gives {reason}; the label has no effect." for reason in reasons if match in reasons[reason]
-    )
+    told = " ".join(f"query 'q1' gives {one}; the label has no effect." for one, of in reasons.items() if match in of)
     assert resolved.warnings == (ReportWarning.of_verdict("unknown-documents", told),)
 
 

@@ -104,10 +104,8 @@ def test_a_pipe_gives_what_is_written_then_but_no_labels(tmp_path: Path) -> None
         writer.join()
     os.mkfifo(tmp_path / "qrels")
     for queries in (2, 3):
-        writer = threading.Thread(target=(tmp_path / "qrels").write_bytes, args=(trec_qrels(queries),), daemon=True)
-        writer.start()
+        threading.Thread(target=(tmp_path / "qrels").write_bytes, args=(trec_qrels(queries),), daemon=True).start()
         assert set(score(tmp_path / "qrels", scores(5), "rr").runs[0].per_query()) == set(grades(queries))
-        writer.join()
     content = b'{"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "d"}]}]}'
     with piped(tmp_path / "labels", content) as path, pytest.raises(LabelsError) as caught:
         score(path, {"1": {"d": 1.0}}, "rr")
