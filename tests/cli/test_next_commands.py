@@ -47,6 +47,7 @@ latency: false
 SCREENS = {
     "run": "run configs/words.yaml",
     "few questions": "run configs/words.yaml --limit 5",
+    "one of several settings": "run configs/words.yaml --setting stems",
     "run with a gate": 'run configs/words.yaml --baseline words --fail-if "ndcg@10 worse than baseline"',
     "run with an earlier baseline": 'run configs/words.yaml --baseline {words}:whole --fail-if "ndcg@10 < 0.1"',
     "compare": "compare {words}",
@@ -142,7 +143,7 @@ def test_a_next_command_works_as_printed(screen: str, runs: dict[str, str], tmp_
     assert commands, made.out
     for command in commands:
         assert not {"CONFIG", "REPORT", "FILE"} & set(command)
-        assert "--setting" in command or "--setting" not in screen or command[1] == "search"
+        assert "--setting" in command or "--setting" not in screen or command[1] in ("search", "run")
         assert _follow(capsys, command) in (0, 1), command
 
 
@@ -174,6 +175,35 @@ def test_a_placeholder_is_explained_where_the_config_is_not_known(
     named = [str(project / "configs/words.yaml") if word == "CONFIG" else word for word in command]
     assert named != command
     assert _follow(capsys, named) == 0
+
+
+@pytest.mark.parametrize(("unit", "added", "count"), [
+    ("document", "", 2), ("span", "", 2), ("document", "More text.", 2), ("span", "More text.", 0),
+])  # fmt: skip
+def test_runs_with_other_labels_are_compared_by_the_commands_of_the_message(
+    unit: str, added: str, count: int, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A label of a whole document needs the config for its passages, which lie elsewhere if documents change."""
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    Path("experiment.yaml").write_text(
+        "experiment: loaves\ndataset: {corpus: docs, queries: labels.json}\nchunker: {kind: document}\n"
+        f"evaluators: {{unit: {unit}}}\nretrievers: {{a: {{kind: bm25}}}}\nlatency: false\n"
+    )
+    folders = []
+    for grade, text in ((1, ""), (2, added)):
+        queries = [{"id": name, "text": name, "relevant_docs": [{"doc": f"{name}.md"}]} for name in "abcdefghijkl"]
+        queries[0]["relevant_docs"] = [{"doc": "a.md", "relevance": grade}]
+        Path("labels.json").write_text(json.dumps({"queries": queries}))
+        for query in queries:
+            Path("docs", f"{query['id']}.md").write_text(f"The loaf {query['id']}. {text}")
+        folders.append(json.loads(succeeded(capsys, "run", "--json").out)["report"].removesuffix("/report.json"))
+    message = ragtrial(capsys, "compare", *folders).err
+    commands = re.findall(r"`(ragtrial [^`]+)`", message)
+    assert len(commands) == count
+    for command in commands:
+        succeeded(capsys, *shlex.split(command)[1:])
+    assert ("--common" in message) == (ragtrial(capsys, "compare", *folders, "--common").code == 0)
 
 
 @pytest.mark.usefixtures("runs")

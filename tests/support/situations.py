@@ -1,5 +1,6 @@
 """Situations that a comparison may meet, each as real reports: small made score tables, runs with gaps, a judge."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -196,7 +197,8 @@ SITUATIONS = [
     Situation("one setting", {"a": shifted(60, 0.1)}),
     Situation("one setting, three of the questions have no answer", _without({"a": shifted(62, 0.1)}, 3),
               unanswerable=3),
-    Situation("one setting, three questions", {"a": [0.5, 0.1, 0.9]}),
+    Situation("one setting of three, three questions", {"a": [0.5, 0.1, 0.9]},
+              config={"retrievers": {"a": {}, "b": {}, "c": {"score": False}}}),
     # Several settings.
     Situation("three settings, one better than both others", {**TWO, "c": shifted(60, -0.05, 0.05, 3)}),
     Situation("five settings, better than three, open with one", {
@@ -292,6 +294,9 @@ SITUATIONS = [
     Situation("a sweep in which nothing is shown", family(5, 60, 0.001, 0.2), config={"sweep": {"chunker.size": [1]}}),
     Situation("a sweep with a best setting", TWO, config={"sweep": {"chunker.size": [1]}}),
     Situation("a table, the best system takes more time", made=of_a_table(TIMED)),
+    Situation("a table, equal scores", made=of_a_table({name: {"score": spread(20)} for name in ("old", "new")})),
+    Situation("a table, 55 of 60 scores are missing", made=of_a_table({
+        "old": {"score": spread(60)}, "new": {"score": [*shifted(5, 0.1), *[math.nan] * 55]}})),
     Situation("a table, the baseline is replaced by a system that takes more time",
               made=of_a_table(TIMED, baseline="v1")),
     Situation("a table, no worse, and faster", made=of_a_table({

@@ -45,6 +45,9 @@ class Commands:
         labels = ["--labels", self.labels] if self.labels else []
         return shlex.join(["ragtrial", "pool", *self.reports, *self.options, *labels, *config])
 
+    def run(self) -> str:
+        return shlex.join(["ragtrial", "run", *([] if self.config == USUAL_CONFIG else [self.config])])
+
     def label_question(self) -> str:
         config = [] if self.config == USUAL_CONFIG else [self.config]
         return f"{shlex.join(['ragtrial', 'search', *config])} {_QUESTION} --label"
@@ -87,9 +90,7 @@ def commands_about(inputs: ComparisonInput, options: Sequence[str], own: Sequenc
     data_set = first.config.get("dataset") or {}
     labels = OVERLAY if data_set.get("beir") and not data_set.get("overlay") else ""
     folders = [reference for name in names for reference in references[name]]
-    configs = map(config_of, reports.values())
-    config = config or next((known for known in configs if known != UNKNOWN_CONFIG), UNKNOWN_CONFIG)
-    return Commands(folders, [*named, *options], own, config, labels)
+    return Commands(folders, [*named, *options], own, config or config_of(*reports.values()), labels)
 
 
 def _directions(reports: Iterable[Report]) -> Mapping[str, str]:

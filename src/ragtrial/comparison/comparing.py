@@ -170,8 +170,9 @@ def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Com
     """All comparisons of ``inputs``. Raises ReportError if the baseline does not exist."""
     inputs = replace(inputs, baseline=options.baseline)
     comparing, judge = _Comparing(inputs, options), options.judge
-    selection, parts = comparing.selection, comparing.parts()
+    parts = comparing.parts()
     decisive = [part for part in parts if part.family == "primary"]
+    selection = None if _are_identical(decisive) else comparing.selection
     procedure = _procedure_part(inputs, options, decisive)
     drafts = drafted_share([query.tags for query in inputs.queries])
     warnings = [*inputs.warnings, *(judge.warnings if judge else ())]
@@ -206,6 +207,10 @@ def compare_settings(inputs: ComparisonInput, options: ComparisonOptions) -> Com
         queries=len(inputs.queries),
         warnings=[WarningPart(**asdict(warning)) for warning in warnings],
     )
+
+
+def _are_identical(parts: Sequence[ComparisonPart]) -> bool:
+    return {part.verdict for part in parts} == {"identical"}
 
 
 def primary_comparisons(inputs: ComparisonInput, options: ComparisonOptions) -> list[ComparisonPart]:
@@ -441,7 +446,9 @@ def _procedure_part(
         over = f" over {len(sizes):,} clusters of {sizes.sum():,} questions, the largest of {sizes.max():,}"
     family = "" if comparisons == 1 else f", simultaneous for {counted(comparisons, 'comparison')}"
     confidence = percent(1 - procedure.level)
-    if all(part.differing < LEAST_DIFFERENCES for part in parts):
+    if _are_identical(parts):
+        sentence = "No two settings differ on any question: there is nothing to test."
+    elif all(part.differing < LEAST_DIFFERENCES for part in parts):
         units = "questions" if sizes is None else "clusters of questions"
         few = f"no two settings differ on {LEAST_DIFFERENCES} or more {units}."
         sentence = f"Too little data to compare by {inputs.primary}: {few}"

@@ -307,19 +307,27 @@ class _Conclusion:
         for step in (self._first_labels, self._harden, self._take_winner, self._settle, self._take_cheapest):
             if (found := step()) is not None:
                 return found
+        if len(self.named("identical")) == len(self.shown):
+            action, more = "there is nothing to choose, since no score differs", ""
+            if len(self.inputs.report.metrics) > 1:
+                action, more = f"{action}; look at other metrics", self.commands.compare("--metrics", "all")
+            return NextStepPart(action=action, command=more)
         if self.kind == "baseline":
             return NextStepPart(action=f"keep {self.baseline}; see where it is better", command=self.look)
         if self.kind == "two runs" and self.named("better"):
             return NextStepPart(action="keep the new run; see what has changed", command=self.look)
-        if len(self.named("identical")) == len(self.shown):
-            more = self.commands.compare("--metrics", "all")
-            return NextStepPart(action="change something, or look at other metrics: nothing differs here", command=more)
         return NextStepPart(action="look at the questions that have changed", command=self.look)
 
-    def _label(self, action: str, questions: int | None = None) -> NextStepPart:
+    def _label(self, action: str, needed: int = 0, questions: int | None = None) -> NextStepPart:
+        """Label ``needed`` more questions; in a table, score them, or fill in its missing scores if so many are."""
         if not self.inputs.report.has_rankings:  # other tools score more questions
-            action, command = f"score {action.removeprefix('label ')}", self.commands.compare()
-            return NextStepPart(action=action, command=command, questions=questions)
+            missing = np.isnan(self.inputs.scores(self.inputs.primary).values).sum(axis=1)
+            action = action.replace("label", "score", 1)
+            if 0 < needed <= missing.max():
+                some = f"{missing.max():,} of {counted(len(self.inputs.queries), 'question')}"
+                action = f"fill in the missing scores first ({self.inputs.names[missing.argmax()]} has none for {some})"
+                questions = None
+            return NextStepPart(action=action, command=self.commands.compare(), questions=questions)
         action, command = action + self.commands.about_config, self.commands.label_question()
         return NextStepPart(action=action, command=command, questions=questions)
 
@@ -328,11 +336,16 @@ class _Conclusion:
         if self.kind == "one setting" and not self.inputs.report.has_rankings:
             return NextStepPart(action="add the scores of another system", command=self.commands.compare("OTHER"))
         if self.kind == "one setting":
+            config = self.inputs.report.config
+            retrievers = config.get("retrievers", {}).values()
+            if config.get("sweep") or sum(options.get("score", True) for options in retrievers) > 1:
+                action = f"run the other settings of the config, too{self.commands.about_config}"
+                return NextStepPart(action=action, command=self.commands.run())
             action = "add another setting to the config, to compare it with"
             return NextStepPart(action=action, command="ragtrial list retrievers")
         if self.kind == "no ranking yet":
-            noun = "more question" if self.scored else "question"
-            return self._label(f"label at least {counted(LEAST_DIFFERENCES - self.scored, noun)}")
+            noun, needed = "more question" if self.scored else "question", LEAST_DIFFERENCES - self.scored
+            return self._label(f"label at least {counted(needed, noun)}", needed)
         if not self.unclear:
             return None
         settling = None if any(map(self.is_unevenly_labelled, self.unclear)) else self._settle()
@@ -417,7 +430,8 @@ class _Conclusion:
                 differing = f"{part.differing:,} of {part.n:,}" if part.clusters is None else part.differing_text
                 why = f"{pair} differ on {few}{differing}, and a comparison needs {LEAST_DIFFERENCES}"
             where = "" if part.clusters is None else " in other clusters"
-            return self._label(f"label about {counted(int(more), 'more question')}{where} ({why})", int(more))
+            needed = int(more)
+            return self._label(f"label about {counted(needed, 'more question')}{where} ({why})", needed, needed)
         action = f"look at the questions on which {pair} differ"
         action += "" if is_thin or is_rerun else "; too many questions would be needed to settle them"
         return NextStepPart(action=action, command=self.look)
@@ -433,8 +447,8 @@ class _Conclusion:
             taken, cost = cheapest
             as_good = "identical, and " if taken in self.named("identical") else "no worse, and "
             reason = f"{'' if taken == reference else as_good}{cost}"
-        elif not self.named("no worse"):
-            reason = "all score the same on every question"
+        elif len(self.named("identical")) == len(self.shown):
+            return None
         verb = "keep" if taken == self.baseline else "take"
         command = self.commands.show("--costs") if self.inputs.report.has_rankings else self.look
         return NextStepPart(action=f"{verb} {taken}: {reason}", command=command)

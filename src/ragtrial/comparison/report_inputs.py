@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, cast
 
 from ragtrial.cache.fingerprints import fingerprint
+from ragtrial.comparison.statistics.samples import LEAST_DIFFERENCES
 from ragtrial.errors import ComparisonError, Fault, MetricError, ReportError, counted, did_you_mean, listed
 from ragtrial.evaluation.metrics import metric_called, parse_metric
 from ragtrial.options import from_here
@@ -266,7 +267,8 @@ def common_queries(
         shared &= same
         faults += differing
     if faults and not ((common or only_added) and shared):
-        raise ComparisonError(*faults, _remedy(entries, len(shared)))
+        scored = shared.intersection(*(_scored_queries(entry, names[0]) for entry in entries))
+        raise ComparisonError(*faults, _remedy(entries, len(shared), len(scored)))
     if faults:
         count = counted(len(shared), "query that is", "queries that are")
         message = f"compared over the {count} the same everywhere. Left out: {' '.join(faults)}"
@@ -467,25 +469,50 @@ def _order(query: QueryPart) -> list[str] | None:
     return list(dict.fromkeys(judgment.doc for judgment in query.relevant_docs)) if query.ordered else None
 
 
-def _remedy(entries: Sequence[ComparedReport], shared: int) -> str:
+def _scored_queries(entry: ComparedReport, metric: str) -> set[str]:
+    """The queries that ``metric`` scores for any chosen setting of a report."""
+    columns = [setting.per_query.evaluations[metric] for setting in entry.settings]
+    rows = zip(entry.report.queries, zip(*columns, strict=True), strict=True)
+    return {query.id for query, scores in rows if any(score is not None for score in scores)}
+
+
+def _remedy(entries: Sequence[ComparedReport], shared: int, scored: int) -> str:
+    """What to do about queries of which ``shared`` are equal, and ``scored`` of these have scores in all reports."""
     again = "Score their rankings by the same labels (`ragtrial rescore REPORT --labels FILE` searches nothing)"
     if any(query.fingerprint for entry in entries for query in entry.report.queries):
         again = "Write the scores again, from a run with these labels (`ragtrial export REPORT FILE --baseline`)"
     elif len(entries) == 2 and all(entry.report.is_written for entry in entries):
         first, last = sorted((entry.report for entry in entries), key=lambda report: report.run_id)
-        target, (labels,) = f"rescored-{first.run_id}", references_to(last)
-        if first.dataset.documents_fingerprint != last.dataset.documents_fingerprint:
-            labels = config_of(last)
-        rescore = ["ragtrial", "rescore", *references_to(first), "--labels", labels, "-o", target]
-        both = [target if entry.report is first else references_to(entry.report)[0] for entry in entries]
-        again = (
-            "Score the earlier report again by the labels of the later one, which searches nothing: "
-            f"`{shlex.join(rescore)}`; then compare its report: `{shlex.join(['ragtrial', 'compare', *both])}`"
-        )
+        again = _rescore(first, last, [entry.report for entry in entries])
     if not shared:
         return f"No query is the same in all of them. {again}."
-    same = f"{counted(shared, 'query that is', 'queries that are')} the same"
-    return f"{again}. Or add --common to this command, to compare over the {same}."
+    if scored < LEAST_DIFFERENCES:
+        return f"{again}."
+    return f"{again}. Or add --common to this command, to compare over the {scored:,} scored queries that are the same."
+
+
+def _rescore(first: Report, last: Report, compared: Sequence[Report]) -> str:
+    """How to score the earlier report by the labels of the later one, and to compare both in the order ``compared``.
+
+    Another run, if the labels cannot be used: passages are places in documents, and queries need a ranking.
+    """
+    is_span = first.unit == "span"
+    are_other = first.dataset.documents_fingerprint != last.dataset.documents_fingerprint
+    texts, others = ({(query.id, query.text) for query in report.queries} for report in (first, last))
+    if (is_span and are_other) or texts.isdisjoint(others):
+        return "Run the settings of the earlier report again, on the documents and labels of the later one"
+    target, (labels,) = f"rescored-{first.run_id}", references_to(last)
+    rescore = ["ragtrial", "rescore", *references_to(first), "--labels", labels, "-o", target]
+    about = ""
+    if is_span and any(not label.spans for query in last.queries for label in query.relevant_docs):
+        config = config_of(last, first)  # a label of a whole document means all its passages
+        rescore += ["--config", config]
+        about = " (CONFIG is the config of one of these runs)" if config == UNKNOWN_CONFIG else ""
+    both = [target if report is first else references_to(report)[0] for report in compared]
+    return (
+        "Score the earlier report again by the labels of the later one, which searches nothing: "
+        f"`{shlex.join(rescore)}`{about}; then compare its report: `{shlex.join(['ragtrial', 'compare', *both])}`"
+    )
 
 
 def references_to(report: Report) -> Sequence[str]:
@@ -496,20 +523,21 @@ def references_to(report: Report) -> Sequence[str]:
     return files if all(Path(file).is_file() for file in files) else []
 
 
-def config_of(report: Report) -> str:
-    """The config here that has the text of the report's own; a placeholder if there is none.
+def config_of(*reports: Report) -> str:
+    """The config here that has the text of the first report's own, else of the next's; a placeholder if there is none.
 
     It is only named, for a person to judge: nothing follows it. A report does not lead to files around itself.
     """
-    if not report.is_written:
-        return UNKNOWN_CONFIG
-    here, copy = Path.cwd(), report.file("config.yaml")
-    text = copy.read_bytes() if copy.is_file() else b""
+    here = Path.cwd()
     below = [*sorted(here.glob("configs/*.y*ml")), *sorted(here.glob(f"*/{USUAL_CONFIG}"))]
-    for file in (here / USUAL_CONFIG, *sorted(here.glob("*.y*ml")), *below):
-        is_own = file.resolve().is_relative_to(report.folder.resolve())
-        if text and not is_own and file.is_file() and file.stat().st_size == len(text) and file.read_bytes() == text:
-            return str(file.relative_to(here))
+    files = [file for file in (here / USUAL_CONFIG, *sorted(here.glob("*.y*ml")), *below) if file.is_file()]
+    for report in (report for report in reports if report.is_written):
+        copy, folder = report.file("config.yaml"), report.folder.resolve()
+        text = copy.read_bytes() if copy.is_file() else b""
+        for file in files:
+            is_own = file.resolve().is_relative_to(folder)
+            if text and not is_own and file.stat().st_size == len(text) and file.read_bytes() == text:
+                return str(file.relative_to(here))
     return UNKNOWN_CONFIG
 
 

@@ -98,7 +98,7 @@ def verdict_table(
     if shared:
         mean = mean_number(rows[0].mean_baseline, rows[0].n) if len({part.mean_baseline for part in rows}) == 1 else ""
         place = sum((part.gain or 0.0) > 0 for part in rows)
-        table.insert(place, [rows[0].baseline, mean, *[""] * (len(titles) - 2), f"({_word_on_top(conclusion)})"])
+        table.insert(place, [rows[0].baseline, mean, *[""] * (len(titles) - 2), f"({word_on_top(conclusion)})"])
     unit = "questions" if all(part.clusters is None for part in rows) else "clusters of questions"
     few = f"the two differ on fewer than {LEAST_DIFFERENCES} {unit}; no interval is given."
     rough = f"{FEW_DIFFERENCES} {unit} or fewer differ, so this interval is rough."
@@ -137,10 +137,13 @@ def verdict_cells(comparison: Comparison) -> dict[str, str]:
         mark = _MARKS.get(verdict.split(" within")[0], "?")
         cells |= dict.fromkeys(names, f"{mark} {verdict.replace('within the margin', margin)}")
     top = [conclusion.baseline] if conclusion.baseline else conclusion.top
-    return cells | {str(name): f"> {_word_on_top(conclusion)}" for name in top} if cells else {}
+    return cells | {str(name): f"> {word_on_top(conclusion)}" for name in top} if cells else {}
 
 
-def _word_on_top(conclusion: ConclusionPart) -> str:
+def word_on_top(conclusion: ConclusionPart) -> str:
+    """How the setting stands with which the others are compared."""
+    if set(conclusion.verdicts) == {"identical"} and not conclusion.baseline:
+        return "identical"
     extreme = "highest" if conclusion.better == "higher" else "lowest"
     return conclusion.kind if conclusion.kind in ("best", "leading", "baseline") else extreme
 

@@ -77,6 +77,10 @@ def test_the_procedure_is_that_of_the_metric_that_decides() -> None:
     by_few, by_many = (compare(report, metric=name).procedure.sentence for name in ("ndcg@3", "recall@3"))
     assert by_few == "Too little data to compare by ndcg@3: no two settings differ on 10 or more questions."
     assert by_many.startswith("Paired sign-flip test")
+    same = compare(contests.report_of({"a": [0.5] * 40, "b": [0.5] * 40}))
+    assert same.procedure.sentence == "No two settings differ on any question: there is nothing to test."
+    assert same.selection is None
+    assert "(identical)" in str(same)
 
 
 @pytest.mark.parametrize("baseline", [None, "b"])

@@ -44,15 +44,19 @@ def test_queries_in_common_are_compared_and_others_refused_one_by_one() -> None:
     assert refusal(called("main"), other) == [
         "3 queries have other labels in main and branch (query 'q1' has other labels of 'b.md', query 'q2' has another "
         "text, query 'q3' has other labels of 'a.md').",
-        f"{AGAIN}. Or add --common to this command, to compare over the 1 query that is the same.",
+        f"{AGAIN}.",
     ]
     shorter = report_of({"a": VALUES["a"][:2]}, experiment="branch")
     renamed = changed_queries(shorter, q2={"id": "q9"})
     assert refusal(called("main"), renamed) == [
         "3 of 4 queries are only in main ('q2', 'q3', 'q4').",
         "1 of 2 queries is only in branch ('q9').",
-        f"{AGAIN}. Or add --common to this command, to compare over the 1 query that is the same.",
+        f"{AGAIN}.",
     ]
+    dozen = [report_of({"a": [None, *[0.5] * 11]}, experiment=name) for name in ("main", "branch")]
+    common = f"{AGAIN}. Or add --common to this command, to compare over the 10 scored queries that are the same."
+    assert refusal(dozen[0], changed_queries(dozen[1], q12=judged()))[1] == common
+    assert refusal(dozen[0], changed_queries(dozen[1], q11=judged(), q12=judged()))[1] == f"{AGAIN}."
     other = changed_queries(report_of({"a": VALUES["a"][:3]}, experiment="branch"), q1=judged(("a.md", 1)))
     inputs = input_of([called("main"), other], common=True)
     assert [query.id for query in inputs.queries] == ["q2", "q3"]

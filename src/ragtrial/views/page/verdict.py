@@ -21,6 +21,7 @@ from ragtrial.evaluation.clusters import linearised
 from ragtrial.evaluation.metrics import metric_called
 from ragtrial.report.schema import SettingPart
 from ragtrial.views.analysis import Analysis
+from ragtrial.views.comparison_tables import word_on_top
 from ragtrial.views.sections.details import level_text
 
 MOST_NAMED_ROWS = 12
@@ -318,8 +319,7 @@ def _row(
         return _compared(row, analysis, part)
     if setting.name not in (*conclusion.top, analysis.procedure.baseline):
         return replace(row, mark="", said="no comparison")
-    word = {"best": "best", "leading": "leading", "baseline": "baseline"}.get(conclusion.kind, "highest")
-    return replace(row, mark="top", difference=0.0, verdict=word, said=KEY["top"])
+    return replace(row, mark="top", difference=0.0, verdict=word_on_top(conclusion), said=KEY["top"])
 
 
 def _compared(row: Row, analysis: Analysis, part: ComparisonPart) -> Row:
