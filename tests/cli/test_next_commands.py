@@ -217,27 +217,21 @@ def test_few_clusters_are_reported_wherever_a_conclusion_is(capsys: Capture) -> 
     assert "cluster" not in plain.err, "nothing is concluded there"
 
 
-def test_a_report_names_no_own_config(
-    runs: dict[str, str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A report from elsewhere brings its own config along: nothing advises to run it."""
-    copy = tmp_path / "copy"
-    shutil.copytree(runs["words"], copy)
-    shutil.copy(copy / "config.yaml", copy / "experiment.yaml")
-    for folder, report in ((copy, "."), (tmp_path, "copy")):
-        monkeypatch.chdir(folder)
-        assert "--config CONFIG" in ragtrial(capsys, "compare", report).out
-
-
 def test_the_config_of_the_later_run_or_of_a_folder_below_is_named(
     runs: dict[str, str], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A report from elsewhere brings its own config along: nothing advises to run it."""
+    copy = Path(shutil.copytree(runs["words"], tmp_path / "else" / "copy"))
     folders = [str(Path(runs[name]).resolve()) for name in ("words", "twins")]
     Path(tmp_path / "trial").mkdir()
     shutil.copy(Path(folders[1]) / "config.yaml", tmp_path / "trial" / "experiment.yaml")
     monkeypatch.chdir(tmp_path)
     assert "--config trial/experiment.yaml" in ragtrial(capsys, "compare", *folders, "--all-pairs").out
     assert "--config CONFIG" in ragtrial(capsys, "compare", folders[0]).out
+    shutil.copy(copy / "config.yaml", copy / "experiment.yaml")
+    for folder, report in ((copy, "."), (copy.parent, "copy")):
+        monkeypatch.chdir(folder)
+        assert "--config CONFIG" in ragtrial(capsys, "compare", report).out
 
 
 def test_a_beir_folder_is_labelled_beside_it(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

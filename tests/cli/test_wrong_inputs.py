@@ -48,7 +48,6 @@ def judged(doc: str = "returns.md", text: str = "thirty days", **more: object) -
     return {"queries": [{"id": "q1", "text": text, "relevant_docs": [{"doc": doc, **more}]}]}
 
 
-OF_OTHER_DATA = [{"id": str(n), "text": "x", "relevant_docs": [{"doc": f"MED-{n}"}]} for n in range(3)]
 CSV = b"question,answer\nthirty days?,Return any item within thirty days.\n"
 
 # fmt: off
