@@ -112,7 +112,6 @@ def test_identical_settings_share_draws_and_the_sentence_has_both_scores() -> No
     part = select_winner(np.array([[0.0] * 12, [1.0] * 12]), ["one", "two"], "forbidden@5", sign=-1)
     assert part.sentence.startswith("one scored 0.000 on the questions used to pick it; expect about 0.000 on")
     assert part.draws == 1_000  # as docs/comparing-sweeps.md says
-    low = np.linspace(0, 0.5, 12)
     part = winner_of(contest_between({"low": [None, *low], "high": [1.0, *(low + 0.1)]}))
     assert part.sentence.startswith(
         "high scored 0.350 on the 12 questions that count for all settings, those used to pick it; expect"
