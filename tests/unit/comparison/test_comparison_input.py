@@ -231,4 +231,5 @@ def test_a_metric_without_a_value_is_left_out_and_refused_as_the_primary() -> No
      "flips is 9998; it must be at least 9,999, so that a difference can be shown."),
 ])  # fmt: skip
 def test_numbers_out_of_range_are_refused(asked: dict[str, float], message: str) -> None:
-    assert message_of(ComparisonError, compare, report_of({"a": [0.5], "b": [1.0]}), **asked) == message
+    report = report_of({"a": [0.5], "b": [1.0]})
+    assert message_of(ComparisonError, compare, report, **asked) == message  # type: ignore[arg-type]

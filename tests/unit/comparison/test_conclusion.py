@@ -27,13 +27,8 @@ def _shown(number: int, situation: Situation, comparison: Comparison) -> str:
     made = comparison.conclusion
     against = "all pairs" if made.baseline is None else f"against {made.baseline}"
     settings = f"{len(comparison.settings)} setting{'s' if len(comparison.settings) > 1 else ''}"
-    return "\n".join(
-        [
-            f"{number}. {situation.title}",
-            f"[{made.kind}: {settings}, {made.scored.sentence}, {against}]",
-            *made.sentences,
-        ]
-    )
+    kind = f"[{made.kind}: {settings}, {made.scored.sentence}, {against}]"
+    return "\n".join([f"{number}. {situation.title}", kind, *made.sentences])
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 from expectations import message_of
 from gate_scenarios import METRICS, findings, judged, part, setting
-from ragtrial.comparison.gates import GateEvidence, GateOutcome, Subject, judge_gates, parse_gates
+from ragtrial.comparison.gates import GateEvidence, Subject, judge_gates, parse_gates
 from ragtrial.errors import Fault, GateError
 from ragtrial.report.schema import FailurePart
 from ragtrial.views.findings_files import gate_line, junit_text, markdown_text, summary
@@ -66,12 +66,10 @@ def test_faults_are_told_at_once_and_a_baseline_is_not_compared_with_itself() ->
     lines = message("hibrid: ndcg@10 < 70", "", "ndcg@10 < 0.7", "ndcg@10 > 2").splitlines()
     assert [line.partition(":")[0] for line in lines] == ["--fail-if #1"] * 2 + ["--fail-if #2", "--fail-if #4"]
     text = "ndcg@10 worse than baseline"
-    assert "there is no baseline; name the setting to compare with: --baseline SETTING or REPORT:SETTING." in message(
-        text, subject=Subject(("dense", "hybrid"), METRICS)
-    )
-    assert "nothing to compare with the baseline 'dense'" in message(
-        text, subject=Subject(("dense",), METRICS, "dense")
-    )
+    without, alone = Subject(("dense", "hybrid"), METRICS), Subject(("dense",), METRICS, "dense")
+    absent = "there is no baseline; name the setting to compare with: --baseline SETTING or REPORT:SETTING."
+    assert absent in message(text, subject=without)
+    assert "nothing to compare with the baseline 'dense'" in message(text, subject=alone)
     earlier = Subject(("dense",), METRICS, "old:dense")
     assert parse_gates([text], earlier)
     assert "there is no setting 'old:dense'" in message("old:dense: ndcg@10 < 0.5", subject=earlier)
@@ -187,16 +185,13 @@ def test_failed_settings_are_not_checked_and_gates_that_fail_fail_all_the_same()
     assert judged("ndcg@10 < 0.9", settings=known, failed=["b"]).outcome == "failed"
     assert gate_line(passing) == "gate passed: ndcg@10 < 0.7: a 0.8000; b could not be run"
     failures = (FailurePart(name="b", error="no key"),)
-    low, high, unchecked = outcomes("a: ndcg@10 < 0.7", "a: ndcg@10 > 0.7", "b: ndcg@10 < 0.7")
+    texts, half = ("a: ndcg@10 < 0.7", "a: ndcg@10 > 0.7", "b: ndcg@10 < 0.7"), [setting("a", ndcg_10=0.5)]
+    low, high, unchecked = (judged(text, settings=half, failed=["b"]) for text in texts)
     assert findings(gates=(low, high), failures=failures).exit_code == 1
     assert findings(gates=(high,), failures=failures).exit_code == 4
     assert findings(gates=(high, unchecked)).exit_code == 4
     assert findings(gates=(high,)).exit_code == 0
     assert findings().exit_code == 0
-
-
-def outcomes(*texts: str) -> tuple[GateOutcome, ...]:
-    return tuple(judged(text, settings=[setting("a", ndcg_10=0.5)], failed=["b"]) for text in texts)
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 0.5))
