@@ -28,7 +28,8 @@ from ragtrial.views import texts
 
 _KEYS = "0-9 grade (3 answers fully, 1 helps, 0 is wrong) · space skip · u undo · q done · ctrl-c drop all"
 _GROUP_KEY = " · g same answer as an earlier hit"
-_PASSAGE = "the passage that answers, verbatim, or its begin ... its end (return: all of this text)"
+_UNDO = "u"
+_PASSAGE = f"the passage that answers, verbatim, or its begin ... its end (return: all of this text, {_UNDO}: undo)"
 _SAME = "the number of the hit that gives the same answer (return: none)"
 
 
@@ -173,19 +174,18 @@ def ask_grades(
             shown.append(following)
         hit = shown[number]
         terminal.say(f"\n{texts.answer_text(hit, terminal.width)}")
-        try:
-            key = _key(f"hit {number + 1}, {len(marks.grades)} graded: ")
-        except EOFError:  # ctrl-d
-            break
+        key = _key(f"hit {number + 1}, {len(marks.grades)} graded: ")
         if key == "q":
             break
         if key.isdecimal() and key.isascii() and form != "document" and not (hit.text or "").strip():
             write(edits.NO_TEXT, sys.stderr)
         elif key in " \r\n" or (key.isdecimal() and key.isascii()):
-            marks.grades.update({hit.rank: int(key)} if key.strip() else {})
-            marks.quotes.update(_passage(hit, form) if key.strip(" \r\n0") else {})
-            number += 1
-        elif key in ("u", "\x7f", "\x08"):
+            passage = _passage(hit, form) if key.strip(" \r\n0") else ""
+            if passage != _UNDO:
+                marks.grades.update({hit.rank: int(key)} if key.strip() else {})
+                marks.quotes.update({hit.rank: passage} if passage else {})
+                number += 1
+        elif key in (_UNDO, "\x7f", "\x08"):
             marks.drop(hit.rank)
             number = max(0, number - 1)
             marks.drop(shown[number].rank)
@@ -196,19 +196,19 @@ def ask_grades(
     return replace(marks, groups={rank: name for rank, name in marks.groups.items() if marks.grades.get(rank)})
 
 
-def _passage(hit: FoundText, form: label_files.Form) -> dict[int, str]:
-    """The passage of ``hit`` that answers, by its number; empty if all of its text does, or documents are labelled."""
+def _passage(hit: FoundText, form: label_files.Form) -> str:
+    """The passage of ``hit`` that answers, or ``_UNDO``; empty if all of its text does, or documents are labelled."""
     text = hit.text or ""
     while form != "document" and (passage := click.prompt(_PASSAGE, default="", show_default=False, err=True).strip()):
         begin, dots, end = (part.strip() for part in passage.partition("..."))
         start = text.find(begin)
         stop = text.find(end, start + len(begin)) + len(end)
         if dots and begin and end and start >= 0 and stop >= start + len(begin) + len(end):
-            return {hit.rank: text[start:stop]}
-        if locating.is_in(passage, text):
-            return {hit.rank: passage}
+            return text[start:stop]
+        if passage == _UNDO or locating.is_in(passage, text):
+            return passage
         write("that is not in the text of this hit", sys.stderr)
-    return {}
+    return ""
 
 
 def _join_earlier(hit: FoundText, shown: Sequence[FoundText], marks: edits.Marks, sheet: edits.AnswerSheet) -> None:
@@ -224,6 +224,9 @@ def _join_earlier(hit: FoundText, shown: Sequence[FoundText], marks: edits.Marks
 
 def _key(prompt: str) -> str:
     click.echo(prompt, nl=False, err=True)
-    key = click.getchar()
+    try:
+        key = click.getchar()
+    except EOFError:  # ctrl-d
+        return "q"
     click.echo(repr(key)[1:-1] if key.isprintable() else "", err=True)
     return key
