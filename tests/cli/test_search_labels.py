@@ -121,6 +121,7 @@ def test_graded_hits_are_put_into_groups(tmp_path: Path, capsys: Capture) -> Non
 
 def test_passages_are_added_with_their_characters_or_as_contents(tmp_path: Path, capsys: Capture) -> None:
     config = CONFIG.replace("{kind: document}", "{kind: fixed, size: 12, overlap: 0, unit: characters}")
+    config = config.replace("top_k: 3", "top_k: 9")
     small_experiment(tmp_path, config=config.replace("latency", "evaluators: {unit: span}\nlatency"))
     found = ragtrial(capsys, "search", "experiment.yaml", "arrive", "--json").json
     hit = next(hit for hit in found["hits"] if hit["start"] > 0)
@@ -128,6 +129,13 @@ def test_passages_are_added_with_their_characters_or_as_contents(tmp_path: Path,
     (label,) = labels()[2]["relevant_docs"]
     text = (tmp_path / "documents" / hit["doc"]).read_text(encoding="utf-8")
     assert text[label["start"] : label["end"]] == label["quote"] == hit["text"].strip()
+    across = {"doc": "shipping.txt", "relevance": 1, "quote": "take two days", "start": 8, "end": 21}  # two hits
+    queries = {"queries": [{"id": 1, "text": TEXT, "relevant_docs": [across]}]}
+    Path("prompt_queries.json").write_text(json.dumps(queries))
+    found = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--json").json["hits"]
+    ranks = {hit["start"]: hit["rank"] for hit in found if hit["doc"] == "shipping.txt"}
+    succeeded(capsys, "search", "experiment.yaml", TEXT, "--grade", f"{ranks[0]}=2", "--grade", f"{ranks[13]}=0")
+    assert labels()[0]["relevant_docs"] == [across | {"relevance": 2}]
     config = CONFIG.replace("queries: prompt_queries.json}", "queries: prompt_queries.json, match: content}")
     by_content = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "Return any item"}]}]}
     small_experiment(tmp_path, config=config, labels=by_content)
@@ -303,12 +311,12 @@ def test_labels_in_an_order_get_no_group_by_key(tmp_path: Path) -> None:
 
 
 def test_the_passage_of_a_graded_hit_is_asked_for_and_must_be_in_the_text(tmp_path: Path) -> None:
-    """Its begin and end are enough; return keeps the whole text, and a wrong hit has no passage."""
+    """Its begin and end are enough; return keeps the whole text, u undoes the grade, and a wrong hit has no passage."""
     quoting = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "returns.md", "quote": "thirty days"}]}]}
     small_experiment(tmp_path, labels=quoting)
     with in_terminal("search", "experiment.yaml", "parcels take two days", "--label") as typed:
-        typed.type(("hit 1, 0 graded:", "3"))
-        for line in (b"four days\n", b"Parcels ... two days\n"):
+        for grade, line in (("2", b"u\n"), ("3", b"four days\n"), ("", b"Parcels ... two days\n")):
+            typed.type(*[("hit 1, 0 graded:", grade)] * bool(grade))
             typed.await_text("the passage that answers")
             os.write(typed.terminal, line)
         typed.type(("hit 2, 1 graded:", "1"))
@@ -318,7 +326,7 @@ def test_the_passage_of_a_graded_hit_is_asked_for_and_must_be_in_the_text(tmp_pa
         typed.await_text("3 judgments written")
         assert typed.ended() == 0
     first, *others = labels()[1]["relevant_docs"]
-    assert (first["quote"], first["start"]) == ("Parcels take two days", 0)
+    assert (first["relevance"], first["quote"], first["start"]) == (3, "Parcels take two days", 0)
     for label in others:
         assert label["quote"] == Path("documents", label["doc"]).read_text(encoding="utf-8").strip()
 
@@ -383,42 +391,37 @@ def test_hits_by_words_are_graded_while_a_model_is_at_work(tmp_path: Path, *, fa
 def test_a_search_ends_while_a_model_is_at_work(tmp_path: Path) -> None:
     small_experiment(tmp_path, config=BOTH)
     with gate_of_model("[]") as arrived:
-        with in_terminal("search", "experiment.yaml", "parcels", "--label") as typed, arrived():
-            typed.type(("hit 1, 0 graded:", "3"))
-            os.kill(typed.process.pid, signal.SIGINT)
-            assert typed.ended() == 130
-        assert labels() == LABELS["queries"]
+        for key in ("", "\x03"):
+            with in_terminal("search", "experiment.yaml", "parcels", "--label") as typed, arrived():
+                typed.type(("hit 1, 0 graded:", key or "3"))
+                if not key:
+                    os.kill(typed.process.pid, signal.SIGINT)
+                typed.await_text("stopped: nothing was written, and no grade of this search is kept.")
+                assert typed.ended() == 130
+            assert labels() == LABELS["queries"]
         with in_terminal("search", "experiment.yaml", "parcels return", "--label") as typed, arrived():
             typed.type(("hit 1, 0 graded:", "3"), ("hit 2, 1 graded:", "q"))
             typed.await_text("1 judgment written")
             assert typed.ended() == 0
 
 
-def test_an_interrupted_search_says_that_no_grade_of_it_is_kept(tmp_path: Path) -> None:
-    small_experiment(tmp_path)
-    with in_terminal("search", "experiment.yaml", TEXT, "--label") as typed:
-        typed.type(("hit 1, 0 graded:", "3"), ("hit 2, 1 graded:", "\x03"))
-        typed.await_text("stopped: nothing was written, and no grade of this search is kept.")
-        assert typed.ended() == 130
-    assert labels() == LABELS["queries"]
-
-
 @pytest.mark.parametrize(("old", "new"), [(0, 2), (3, 1), (2, 2)])
 def test_a_whole_document_gets_the_grade_of_its_passage(tmp_path: Path, capsys: Capture, old: int, new: int) -> None:
-    """Else labels that quote here and name documents there refuse the grade, and all others of the search with it."""
+    """Else labels that quote here and name documents there refuse all grades. A labelled passage gets its hit's."""
     text = "Return any item within thirty days"
-    rows = [{"doc": "returns.md", "relevance": old}, {"doc": "shipping.txt", "quote": "two days"},
+    rows = [{"doc": "returns.md", "relevance": old}, {"doc": "shipping.txt", "relevance": 1, "quote": "two days"},
             {"doc": "warranty.md", "quote": "six months"}]  # fmt: skip
     small_experiment(tmp_path, labels={"queries": [{"id": "q", "text": text, "relevant_docs": rows}]})
     config = (tmp_path / "experiment.yaml").read_text(encoding="utf-8")
     (tmp_path / "experiment.yaml").write_text(config.replace("latency", "evaluators: {unit: span}\nlatency"))
     documents = order(capsys, text)
     place = documents.index("returns.md") + 1
-    succeeded(capsys, "search", "experiment.yaml", text, "--grade", f"{place}={new}")
+    succeeded(capsys, "search", "experiment.yaml", text, "--grade", f"{place}={new}", "--grade", f"shipping.txt={new}")
     quote = "# Returns\n\nReturn any item within thirty days."
     assert labels()[0]["relevant_docs"] == [
         {"doc": "returns.md", "relevance": new},
-        *rows[1:],
+        rows[1] | {"relevance": new},
+        rows[2],
         {"doc": "returns.md", "relevance": new, "quote": quote, "start": 0, "end": len(quote)},
     ]
     succeeded(capsys, "validate", "experiment.yaml", "-q")

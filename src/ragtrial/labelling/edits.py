@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TypeVar
 
 from ragtrial.config import ExperimentConfig
@@ -126,11 +127,25 @@ class AnswerSheet:
         self._refuse_name(name, tags)
         query = self.query.id if self.query else name or new_id(self.text, {query.id for query in self._queries})
         new: list[Change] = [] if self.query else [NewQuery(query, self.text, tuple(tags))]
-        judgments = [
-            replace(judged(self.form, query, by_rank[number], grade, quotes.get(number)), group=groups.get(number))
-            for number, grade in sorted(grades.items())
-        ]
-        return [*new, *beside(self.query.relevant_docs if self.query else (), judgments, self.form)]
+        known = self.query.relevant_docs if self.query else ()
+        return [*new, *beside(known, self._judgments(query, by_rank, marks), self.form)]
+
+    def _judgments(self, query: str, hits: Mapping[int, FoundText], marks: Marks) -> list[Grade]:
+        """The judgments of the graded ``hits``: of the passage that is named, else of the labelled passages in the hit,
+        else of all of its text.
+
+        A label in several hits gets the highest of their grades.
+        """
+        judgments: dict[Grade, Grade] = {}
+        for number, grade in sorted(marks.grades.items()):
+            hit, quote = hits[number], marks.quotes.get(number)
+            new = replace(judged(self.form, query, hit, grade, quote), group=marks.groups.get(number))
+            is_any = quote is None and self.form != "document"
+            passages = [label for label in self._labels_of(hit) if is_any and _is_passage(label, self.form)]
+            for judgment in [regraded(new, label, grade) for label in _to_change(passages, grade)] or [new]:
+                place = replace(judgment, relevance=0, group=None)
+                judgments[place] = max(judgment, judgments.get(place, judgment), key=attrgetter("relevance"))
+        return list(judgments.values())
 
     def refuse(self, name: str | None, tags: Sequence[str]) -> None:
         """Raise InputError for an invalid id, and LabelsError for labels that do not fit the documents, before anything
@@ -308,16 +323,25 @@ def beside(known: Sequence[Judgment], grades: Sequence[Grade], form: Form) -> It
     for new in grades:
         own = [label for label in known if form == "content" or label.doc == new.doc]
         same = [label for label in own if _is_same(label, new, form)]
-        has_whole = any(label.quote is None and not label.spans for label in own)
+        has_whole = not all(_is_passage(label, form) for label in own)
         is_whole = form != "content" and (has_whole or (form == "document" and new.quote is None))
         relevance = highest[new.doc] if is_whole else new.relevance
         changed = own if is_whole else same
         if is_whole and own and not has_whole:  # only passages that keep the highest from being the new grade
-            best = max(label.relevance for label in own)
-            changed = [label for label in own if label.relevance > relevance or label.relevance == best <= relevance]
+            changed = _to_change(own, relevance)
         yield from (regraded(new, label, relevance) for label in changed)
         if not changed or (not same and new.quote is not None and new.relevance == highest[new.doc]):
             yield new
+
+
+def _is_passage(label: Judgment, form: Form) -> bool:
+    return form == "content" or label.quote is not None or bool(label.spans)
+
+
+def _to_change(labels: Sequence[Judgment], relevance: int) -> list[Judgment]:
+    """The labels whose change to ``relevance`` makes it the highest grade of all."""
+    best = max((label.relevance for label in labels), default=relevance)
+    return [label for label in labels if label.relevance > relevance or label.relevance == best <= relevance]
 
 
 def regraded(new: Grade, label: Judgment, relevance: int) -> Grade:
