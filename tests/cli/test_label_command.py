@@ -11,12 +11,14 @@ from small_experiment import LABELS, Capture, ragtrial, refused
 from worklists import judgments, post, start_page, write_work
 
 
-def test_a_finished_worklist_says_so(tmp_path: Path, capsys: Capture) -> None:
+def test_answers_are_written_without_asking_and_a_finished_worklist_says_so(tmp_path: Path, capsys: Capture) -> None:
     with Session(write_work(tmp_path)) as session:
         session.skip()
         for _ in range(5):
             session.grade(1)
-        session.save()
+    made = ragtrial(capsys, "label", "worklist.json", "--json", "-q")
+    assert (made.code, made.json["written"], made.json["agreement"]["n"]) == (0, 4, 1)
+    assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 1, "shipping.txt": 1}
     made = ragtrial(capsys, "label", "worklist.json", "-q")
     assert (made.code, made.err) == (0, "")
     assert made.out == (
@@ -25,17 +27,6 @@ def test_a_finished_worklist_says_so(tmp_path: Path, capsys: Capture) -> None:
         "agreement: 1 of 1 that are judged already got the same grade as before\n"
         "next: ragtrial rescore latest --labels prompt_queries.json --config experiment.yaml\n"
     )
-    made = ragtrial(capsys, "label", "worklist.json", "--json", "-q")
-    assert (made.code, made.json["written"], made.json["agreement"]["n"]) == (0, 4, 1)
-
-
-def test_what_was_answered_and_not_written_is_written_without_asking(tmp_path: Path, capsys: Capture) -> None:
-    with Session(write_work(tmp_path)) as session:
-        for _ in range(6):
-            session.grade(1)
-    made = ragtrial(capsys, "label", "worklist.json", "-q", "--json")
-    assert (made.code, made.json["written"]) == (0, 4)
-    assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 1, "shipping.txt": 1}
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def _follow(capsys: Capture, command: list[str]) -> int:
     if arguments[0] == "pool":
         arguments += ["--force"]
     if arguments[0] == "label":
+        assert len(command) == 3 or ragtrial(capsys, *arguments[:2]).err.endswith(f": {shlex.join(command)}\n")
         arguments += _answered(arguments)
     return ragtrial(capsys, *arguments).code
 

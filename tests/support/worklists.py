@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,12 @@ def item(
     return TextToGrade(query=query, question=QUESTIONS[query], doc=doc, title=title, start=start, end=end, text=text)
 
 
-def write_work(folder: Path, items: Sequence[TextToGrade] | None = None, **given: Any) -> Path:
-    """The small experiment, if it is not there yet, and a worklist over it."""
+def write_work(
+    folder: Path, items: Sequence[TextToGrade] | None = None, judged: Mapping[str, object] = LABELS, **given: Any
+) -> Path:
+    """The small experiment with the labels ``judged``, if it is not there yet, and a worklist over it."""
     if not (folder / "experiment.yaml").exists():
-        small_experiment(folder)
+        small_experiment(folder, labels=judged)
     usual: dict[str, Any] = {
         "ragtrial_worklist": 1, "labels": str(folder / "prompt_queries.json"), "kind": "prompt_queries",
         "config": str(folder / "experiment.yaml"), "form": "document", "metric": "ndcg@10", "highest_grade": 3,

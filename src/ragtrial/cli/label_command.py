@@ -46,7 +46,7 @@ def command(
             count = session.keep_unreviewed()
             terminal.say(f"{counted(count, 'draft')} kept without review; every report will say so")
             session.save()
-        elif session.is_finished:
+        elif session.answers.is_finished:
             count = len(session.answers.skipped)
             left_out = f"; {count:,} left out: --skipped asks for them again" if count else ""
             terminal.say(f"everything on this worklist is answered and written{left_out}")

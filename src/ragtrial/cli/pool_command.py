@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 
 import click
 
@@ -11,7 +10,8 @@ from ragtrial.cli.inputs import ComparisonInputs
 from ragtrial.cli.options import SETTINGS, declare, option
 from ragtrial.cli.terminal import Answer, Terminal
 from ragtrial.errors import counted
-from ragtrial.labelling import label_target, pooling, worklist as worklists
+from ragtrial.labelling import pooling, worklist as worklists
+from ragtrial.labelling.label_target import label_command
 from ragtrial.options import from_here
 
 _BUDGET = 20
@@ -31,7 +31,7 @@ def command(
     labels: Path | None = option("Where labels go (default: as the config says).", "FILE"),
     config: Path | None = option("The config with the labels (default: experiment.yaml here).", "CONFIG"),
     output: Path = option("The file to write.", flags="-o --output", default="worklist.json"),
-    force: bool = option("Replace the file if it exists."),
+    force: bool = option("Replace the file, with its answers, if it holds work that is not done."),
 ) -> Answer:
     """Write a worklist of the texts to label next.
 
@@ -58,9 +58,8 @@ def command(
         how = f"queries drawn at random (seed {worklist.seed}): {unjudged} in the top {pool.depth} of all settings"
     else:
         how = f"{pool.new:,} of {unjudged} among the first {pool.depth} were chosen, where the settings disagree most"
-    label = f"ragtrial label {quote(str(output))}{label_target.label_options(worklist, output)}"
     content = {"wrote": [str(output)], **{name: getattr(worklist, name) for name in ("labels", "drawn", "metric")}}
     content |= {name: getattr(pool, name) for name in ("depth", "unjudged", "new", "repeated")}
     texts = f"{output}: {counted(len(worklist.items), 'text')} of {queries}, {pool.repeated:,} already judged"
-    lines = [texts, how, f"labels go to {from_here(worklist.labels)}; next: {label}"]
+    lines = [texts, how, f"labels go to {from_here(worklist.labels)}; next: {label_command(worklist, output)}"]
     return Answer({**content, "items": len(worklist.items)}, lines, inputs.warnings)

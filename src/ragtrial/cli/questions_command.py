@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from shlex import quote
 
 import click
 
@@ -87,6 +86,5 @@ def _lines(
     if counts.replies < total:
         lines.append(f"{total - counts.replies:,} not asked yet; the same command with a larger budget continues")
     if counts.drafts:
-        options = label_target.label_options(worklist.read_worklist(output), output)
-        lines.append(f"next: ragtrial label {quote(str(output))}{options}")
+        lines.append(f"next: {label_target.label_command(worklist.read_worklist(output), output)}")
     return lines

@@ -22,9 +22,9 @@ from ragtrial.dataset.locating import PassageQuery, locate_all
 from ragtrial.dataset.texts import normalised
 from ragtrial.errors import CorpusError, Fault, InputError, LabelsError
 from ragtrial.labelling import worklist
+from ragtrial.labelling.answers import answers_file
 from ragtrial.labelling.edits import labels_form, new_id
 from ragtrial.labelling.label_files import LabelsText
-from ragtrial.labelling.session.answers import answers_file
 from ragtrial.pipeline.corpus import Corpus
 from ragtrial.progress import Advance, Progress
 from ragtrial.records import PromptQueries, Question, Span

@@ -26,14 +26,18 @@ from ragtrial.scoring.rescore import config_with_documents, is_of_given_runs
 _CONFIG = "--config CONFIG"
 
 
+class OutsideError(InputError):
+    """A file that is used only if the user names it, since it leads out of the folder of the file that names it."""
+
+
 def below(path: str | Path, folder: Path, source: str | Path, option: str) -> Path:
     """``path``, which ``source`` names, if it is below ``folder`` once symbolic links are resolved.
 
-    Raises InputError that asks to name it by ``option``.
+    Raises OutsideError that asks to name it by ``option``.
     """
     if not _stays(Path(path), folder):
         message = f"names {path}, which is outside of {folder}; a path there must be named: {option}."
-        raise InputError(Fault(str(source), message=message))
+        raise OutsideError(Fault(str(source), message=message))
     return Path(path)
 
 
@@ -50,7 +54,7 @@ def config_below(file: Path, folder: Path, source: str | Path, *, with_documents
     content = parse_yaml(read_text(file, ConfigError), str(file), folder)
     if isinstance(content.value, dict) and "extends" in content.value:
         message = f"names {file}, which extends another config; one that does must be named: {_CONFIG}."
-        raise InputError(Fault(str(source), message=message))
+        raise OutsideError(Fault(str(source), message=message))
     config = load_config(file)
     dataset = config.dataset
     paths = [dataset.queries, dataset.beir, dataset.overlay]
@@ -65,17 +69,19 @@ def config_below(file: Path, folder: Path, source: str | Path, *, with_documents
     return config
 
 
-def label_options(worklist: Worklist, file: Path) -> str:
-    """The options that `ragtrial label` needs for ``worklist`` in ``file``; begins with a space."""
-    folder, options = file.absolute().parent, ""
-    if not _stays(Path(worklist.labels), folder):
-        options += f" --labels {shlex.quote(from_here(worklist.labels))}"
-    if worklist.config is not None:
+def label_command(worklist: Worklist, file: Path, *, labels: Path | None = None, config: Path | None = None) -> str:
+    """The command that labels ``worklist`` in ``file``, with ``labels``, ``config``, and the paths to be named."""
+    folder = file.absolute().parent
+    if labels is None and not _stays(Path(worklist.labels), folder):
+        labels = Path(worklist.labels)
+    if config is None and worklist.config is not None:
         try:
             config_below(Path(worklist.config), folder, file)
         except InputError:
-            options += f" --config {shlex.quote(from_here(worklist.config))}"
-    return options
+            config = Path(worklist.config)
+    paths = {"--labels": labels, "--config": config}
+    options = [f" {option} {shlex.quote(from_here(path))}" for option, path in paths.items() if path is not None]
+    return f"ragtrial label {shlex.quote(str(file))}{''.join(options)}"
 
 
 def _stays(path: Path, folder: Path) -> bool:

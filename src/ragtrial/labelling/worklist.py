@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,6 +18,7 @@ from ragtrial.dataset.json_places import fault_in, json_value
 from ragtrial.dataset.locating import is_in
 from ragtrial.dataset.texts import read_text
 from ragtrial.errors import Fault, InputError, RunError
+from ragtrial.labelling.answers import SessionAnswers, answers_file
 from ragtrial.options import FieldPath as KeyPath, Options, dotted, validate
 from ragtrial.records import FoundText, Judgment
 
@@ -143,6 +146,12 @@ class Worklist(Options):
         """True if its items are drafted questions, to be kept or dropped."""
         return self.drawn == "drafted"
 
+    @property
+    def fingerprint(self) -> str:
+        """A hash that distinguishes the items of worklists."""
+        rows = [[item.query, item.doc, item.start, item.end, item.text] for item in self.items]
+        return hashlib.sha256(json.dumps([self.form, *rows]).encode()).hexdigest()[:16]
+
 
 def speaks_of(label: Judgment, item: TextToGrade | FoundText, *, by_content: bool, by_document: bool) -> bool:
     """True if a label of the item's query judges the item; passages may differ in white space, case and signs.
@@ -183,11 +192,12 @@ def read_worklist(path: str | Path) -> Worklist:
 def write_worklist(worklist: Worklist, path: str | Path, *, force: bool = False) -> None:
     """Write ``worklist`` to ``path``, whole or not at all; its paths, if they are absolute, relative to its folder.
 
-    Raises WorklistError if there is a file already and ``force`` does not say to replace it, RunError if it cannot
-    be written.
+    The answers to another worklist in that file are deleted with it. Raises WorklistError if there is a file already
+    that is not finished and ``force`` does not say to replace it, RunError if it cannot be written.
     """
     file = Path(path)
     check_new(file, force=force)
+    former = _worklist_in(file)
     folder = file.absolute().parent
     rows = worklist.model_dump(
         mode="json", exclude=None if worklist.is_drafted else {"source": True, "items": _NO_DRAFT}
@@ -197,19 +207,40 @@ def write_worklist(worklist: Worklist, path: str | Path, *, force: bool = False)
             rows[key] = Path(os.path.relpath(rows[key], folder)).as_posix()
     try:
         write_text(file, json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
+        if former is not None and former.fingerprint != worklist.fingerprint:
+            answers_file(file).unlink(missing_ok=True)
     except OSError as error:
         raise RunError(Fault(str(file), message=f"cannot be written: {error.strerror or error}.")) from error
 
 
 def check_new(file: Path, *, force: bool = False) -> None:
-    """Raise WorklistError if ``file`` cannot be written, since it is a folder, or there and not to be replaced."""
+    """Raise WorklistError if ``file`` cannot be written, since it is a folder, or there and not to be replaced.
+
+    A worklist is replaced if all of its answers are saved, or if ``force`` says so.
+    """
     if file.is_dir():
         raise WorklistError(Fault(str(file), message="is a folder; name a file."))
-    if file.exists() and not force:
+    if file.exists() and not force and not _is_finished(file):
         message = "is there already; it may hold work that is not done. Name another file, or replace it: --force."
         raise WorklistError(Fault(str(file), message=message))
     if file.exists() and not _is_worklist(file):
         raise WorklistError(Fault(str(file), message="is not a worklist and is not replaced; name another file."))
+
+
+def _is_finished(file: Path) -> bool:
+    """True if all items of the worklist are answered and saved, and nobody has it open."""
+    worklist, kept = _worklist_in(file), answers_file(file)
+    if worklist is None or not kept.is_file() or kept.is_symlink():
+        return False
+    with suppress(InputError), closing(SessionAnswers(kept, worklist.fingerprint, len(worklist.items))) as answers:
+        return answers.is_finished
+    return False
+
+
+def _worklist_in(file: Path) -> Worklist | None:
+    with suppress(WorklistError):
+        return read_worklist(file)
+    return None
 
 
 def _is_worklist(file: Path) -> bool:

@@ -19,7 +19,7 @@ from ragtrial.errors import InputError, LabelsError, RunError
 from ragtrial.labelling.label_files import OverlayText
 from ragtrial.labelling.session.serving import _save
 from ragtrial.labelling.session.session import FEWEST, Session, agreement, agreement_of, ending_lines
-from ragtrial.labelling.worklist import TextToGrade
+from ragtrial.labelling.worklist import TextToGrade, WorklistError, read_worklist, write_worklist
 from small_experiment import CONFIG, LABELS, small_experiment
 from worklists import JUDGED, item, judgments, whole_documents, write_work
 
@@ -133,7 +133,7 @@ def test_what_the_labels_judge_already_is_not_written_but_compared(session: Sess
     ]  # fmt: skip
     assert judgments(tmp_path, "q1") == {"returns.md": 2, "warranty.md": 0, "shipping.txt": 1}
     assert judgments(tmp_path, "q2") == {"warranty.md": 1, "returns.md": 0, "shipping.txt": 0}
-    assert (agreement_of(session).n, agreement_of(session).alike, session.is_finished) == (2, 1, True)
+    assert (agreement_of(session).n, agreement_of(session).alike, session.answers.is_finished) == (2, 1, True)
     rows = (tmp_path / "prompt_queries.history.jsonl").read_text().splitlines()
     assert {json.loads(row)["who"] for row in rows} == {"ada"}
 
@@ -161,9 +161,8 @@ def test_labels_that_became_invalid_are_not_written_and_answers_are_kept(session
 
 
 def test_a_worklist_of_other_labels_is_refused_and_they_are_named(tmp_path: Path) -> None:
-    worklist = write_work(tmp_path)
     other = {"queries": [{"id": "q1", "text": "something else", "relevant_docs": []}]}
-    (tmp_path / "prompt_queries.json").write_text(json.dumps(other))
+    worklist = write_work(tmp_path, judged=other)
     message = message_of(LabelsError, Session, worklist)
     file = tmp_path / "prompt_queries.json"
     assert message.splitlines() == [
@@ -191,9 +190,27 @@ def test_a_worklist_at_work_and_answers_to_another_are_refused(session: Session,
     assert session.answers.file.exists()
     session.grade(1)
     session.close()
-    worklist = write_work(tmp_path, whole_documents()[:2])
+    worklist = tmp_path / "worklist.json"
+    worklist.write_text(worklist.read_text().replace('"doc": "returns.md"', '"doc": "other.md"'))
     with pytest.raises(InputError, match="has no answers to this worklist, but to another one of its name"):
         Session(worklist)
+
+
+def test_a_worklist_is_replaced_with_its_answers_once_all_are_saved(tmp_path: Path) -> None:
+    """Before that only by force. The answers to the same items stay."""
+    file = write_work(tmp_path)
+    fewer = read_worklist(file).model_copy(update={"items": whole_documents()[:2]})
+    for act in (lambda session: session.grade(1), *[Session.skip] * 5, Session.save):
+        assert "is there already" in message_of(WorklistError, write_worklist, fewer, file)
+        with Session(file) as session:
+            act(session)
+            assert "is there already" in message_of(WorklistError, write_worklist, fewer, file)
+    for worklist, graded, force in ((session.worklist, 1, False), (fewer, 0, False), (session.worklist, 0, True)):
+        write_worklist(worklist, file, force=force)
+        with Session(file) as session:
+            assert (session.worklist, len(session.answers.given)) == (worklist, graded)
+            if worklist == fewer:
+                session.grade(1)
 
 
 def test_an_answer_that_cannot_be_kept_is_told_and_was_not_given(session: Session, tmp_path: Path) -> None:
@@ -261,7 +278,7 @@ def test_grades_go_up_to_the_highest_of_the_labels_and_to_9_at_most(tmp_path: Pa
 def test_what_was_left_out_is_asked_again_when_wanted(session: Session) -> None:
     for _ in range(6):
         session.skip()
-    assert session.is_finished
+    assert session.answers.is_finished
     session.answers.ask_again()
     assert (session.answers.current, session.answers.can_undo) == (0, False)
     with pytest.raises(InputError, match="the grade 4 is not among 0 to 3; --highest 4 would allow it"):
@@ -296,8 +313,7 @@ GROUPED = {"queries": [
 
 
 def test_another_place_of_a_known_answer_is_written_with_its_group(tmp_path: Path) -> None:
-    worklist = write_work(tmp_path)
-    (tmp_path / "prompt_queries.json").write_text(json.dumps(GROUPED))
+    worklist = write_work(tmp_path, judged=GROUPED)
     with Session(worklist, who="ada") as session:
         assert session.groups == {}, "the text is the known answer itself, which must not be told"
         session.grade(2)
@@ -389,9 +405,7 @@ def test_passages_of_one_document_are_different_answers(tmp_path: Path) -> None:
         {"doc": "warranty.md", "relevance": 0},
     ]
     labels = {"queries": [{"id": "q1", "text": "thirty days to return an item", "relevant_docs": passages}]}
-    worklist = write_work(tmp_path, [item("Parcels take two days")], form="quote")
-    (tmp_path / "prompt_queries.json").write_text(json.dumps(labels))
-    with Session(worklist) as session:
+    with Session(write_work(tmp_path, [item("Parcels take two days")], labels, form="quote")) as session:
         assert session.groups == {
             "same as returns.md: any item": ["returns.md: any item"],
             "same as returns.md 30-41": ["returns.md"],
@@ -404,10 +418,9 @@ def test_passages_of_one_document_are_different_answers(tmp_path: Path) -> None:
 
 
 def test_labels_in_an_order_have_no_groups_to_choose(tmp_path: Path) -> None:
-    worklist = write_work(tmp_path, whole_documents()[1:2])
-    rows = json.loads((tmp_path / "prompt_queries.json").read_text())["queries"]
-    (tmp_path / "prompt_queries.json").write_text(json.dumps({"queries": [{**rows[0], "ordered": True}, rows[1]]}))
-    with Session(worklist) as session:
+    first, second = LABELS["queries"]
+    ordered = {"queries": [{**first, "ordered": True}, second]}
+    with Session(write_work(tmp_path, whole_documents()[1:2], ordered)) as session:
         assert session.groups == {}
 
 
@@ -415,9 +428,8 @@ def test_an_item_that_several_labels_judge_has_the_highest_of_their_grades(tmp_p
     text = "# Returns\n\nReturn any item within thirty days.\n"
     quotes = [{"doc": "returns.md", "quote": words, "relevance": grade}
               for words, grade in (("any item", 1), ("within", 3), ("thirty days", 2))]  # fmt: skip
-    worklist = write_work(tmp_path, [item(text, "returns.md")], form="quote")
     labels = {"queries": [{"id": "q1", "text": "thirty days to return an item", "relevant_docs": quotes}]}
-    (tmp_path / "prompt_queries.json").write_text(json.dumps(labels))
+    worklist = write_work(tmp_path, [item(text, "returns.md")], labels, form="quote")
     for grade in (1, 2, 3):
         with Session(worklist, who="ada") as session:
             session.grade(grade)
@@ -432,9 +444,7 @@ def test_quotes_say_where_they_stand(tmp_path: Path) -> None:
         item(text[30:], "returns.md", start=30),
         item("Parcels take two days"),
     ]
-    worklist = write_work(tmp_path, items, form="quote")
-    (tmp_path / "prompt_queries.json").write_text(json.dumps(QUOTED))
-    with Session(worklist) as session:
+    with Session(write_work(tmp_path, items, QUOTED, form="quote")) as session:
         session.grade(1)  # overlaps the quote of the labels
         session.quote(" thirty  days.\n")
         session.grade(2)

@@ -20,6 +20,8 @@ WRITTEN: dict[str, Any] = {
     "form": "document", "metric": "ndcg@10", "highest_grade": 3, "seed": 0, "items": [ITEM],
 }  # fmt: skip
 
+COLUMN = len(json.dumps({**WRITTEN, "items": []}).removesuffix("]}")) + 1
+
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 NAMES = TEXTS.filter(lambda text: bool(text.strip()))
 ITEMS = st.builds(TextToGrade, query=NAMES, question=st.just("?"), doc=NAMES, title=TEXTS, text=TEXTS,
@@ -79,25 +81,20 @@ def test_a_file_that_is_there_is_kept_unless_it_is_to_be_replaced(tmp_path: Path
         (text, ": is not a worklist of version 1; `ragtrial pool REPORT` or `ragtrial questions CONFIG` makes one.")
         for text in ("[]", '{"queries": []}', '{"schema_version": 1}', '{"ragtrial_worklist": 2}')
     ),
+    *(
+        (json.dumps({**WRITTEN, "items": items}), f":1:{COLUMN + after}: {message}")
+        for items, after, message in (
+            ([ITEM, ITEM], len(f"{json.dumps(ITEM)}, "), "items[1] is the same as items[0]."),
+            ([{**ITEM, "start": 3}], 0, "items[0] has start 3 and end None; end must follow start."),
+            ([{**ITEM, "end": 3}], 0, "items[0] has start None and end 3; end must follow start."),
+            ([{**ITEM, "start": 3, "end": 2}], 0, "items[0] has start 3 and end 2; end must follow start."),
+        )
+    ),
 ])  # fmt: skip
-def test_what_is_no_worklist_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_what_is_no_worklist_or_contradicts_itself_is_refused(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "worklist.json"
     file.write_text(text)
     assert refusal(file) == f"{file}{message}"
-
-
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"items": [ITEM, ITEM]}, "items[1] is the same as items[0]."),
-    ({"items": [{**ITEM, "start": 3}]}, "items[0] has start 3 and end None; end must follow start."),
-    ({"items": [{**ITEM, "end": 3}]}, "items[0] has start None and end 3; end must follow start."),
-    ({"items": [{**ITEM, "start": 3, "end": 2}]}, "items[0] has start 3 and end 2; end must follow start."),
-])  # fmt: skip
-def test_a_worklist_that_contradicts_itself_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    file = tmp_path / "worklist.json"
-    file.write_text(json.dumps({**WRITTEN, **changes}), encoding="utf-8")
-    said = refusal(file)
-    assert said.endswith(f": {message}")
-    assert said.startswith(f"{tmp_path / 'worklist.json'}:1:")
 
 
 @pytest.mark.parametrize(("label", "asked", "judges"), [

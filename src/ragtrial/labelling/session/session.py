@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +15,12 @@ from ragtrial.dataset.locating import is_in
 from ragtrial.dataset.texts import normalised, short
 from ragtrial.errors import Fault, InputError, LabelsError, counted
 from ragtrial.labelling import label_files
+from ragtrial.labelling.answers import ItemAnswer, SessionAnswers, answers_file
 from ragtrial.labelling.edits import MOST_KEY, NO_TEXT, group_like, judged, regraded
 from ragtrial.labelling.label_files import Change, Done, Grade
-from ragtrial.labelling.label_target import below, config_below
+from ragtrial.labelling.label_target import OutsideError, below, config_below, label_command
 from ragtrial.labelling.pooling import GAP
-from ragtrial.labelling.session.answers import ItemAnswer, SessionAnswers, answers_file
-from ragtrial.labelling.worklist import TextToGrade, Worklist, read_worklist, speaks_of
+from ragtrial.labelling.worklist import TextToGrade, read_worklist, speaks_of
 from ragtrial.options import from_here
 from ragtrial.progress import Progress, Silent
 from ragtrial.records import CHOSEN_BY_STAKES, DRAFTED, DRAWN_AT_RANDOM, NOT_REVIEWED, UNANSWERABLE, Judgment, Span
@@ -55,15 +53,20 @@ class Session:
         self.highest = highest or max(1, min(MOST_KEY, self.worklist.highest_grade))
         folder, named = Path(file).absolute().parent, self.worklist.config
         self.config_file = config or (Path(named) if named else None)
-        if config is not None:
-            self.config: ExperimentConfig | None = load_config(config)
-        else:
-            self.config = None if self.config_file is None else config_below(self.config_file, folder, file)
-        labels = labels or below(self.worklist.labels, folder, file, "--labels FILE")
-        kept = below(answers_file(Path(file)), folder, file, "another worklist")
-        self.answers = SessionAnswers(kept, _fingerprint(self.worklist), len(self.worklist.items))
         try:
-            self._labels = self._with_kept(lambda: self._store(labels, progress or Silent()))
+            if config is not None:
+                self.config: ExperimentConfig | None = load_config(config)
+            else:
+                self.config = None if self.config_file is None else config_below(self.config_file, folder, file)
+            store = labels or below(self.worklist.labels, folder, file, "--labels FILE")
+        except OutsideError as error:
+            command = label_command(self.worklist, Path(file), labels=labels, config=config)
+            fault = Fault(str(file), message=f"If these files are yours: {command}")
+            raise OutsideError(*error.faults, fault) from error
+        kept = below(answers_file(Path(file)), folder, file, "another worklist")
+        self.answers = SessionAnswers(kept, self.worklist.fingerprint, len(self.worklist.items))
+        try:
+            self._labels = self._with_kept(lambda: self._store(store, progress or Silent()))
             self._others, self._earlier = self._with_kept(self._judged_by_others)
         except BaseException:
             self.answers.close()
@@ -168,11 +171,6 @@ class Session:
         """The items that another person judged between the answer and its save; that judgment stays."""
         given = self.answers.given
         return {item for item in self.answers.saved - self.answers.written if given[item].earlier is None}
-
-    @property
-    def is_finished(self) -> bool:
-        """True if all items are answered or skipped, and saved."""
-        return self.answers.current is None and not self.answers.unsaved
 
     def grade(self, grade: int, *, reviewed: bool = True) -> None:
         """Give the current item a grade. Raises InputError if it has no such grade."""
@@ -402,12 +400,6 @@ def _passage(item: TextToGrade, answer: ItemAnswer) -> Passage:
 def _as_judgment(grade: Grade) -> Judgment:
     spans = () if grade.start is None or grade.end is None else (Span(grade.start, grade.end),)
     return Judgment(grade.doc, grade.relevance, grade.quote, spans, None, grade.group)
-
-
-def _fingerprint(worklist: Worklist) -> str:
-    """A hash that distinguishes the items of worklists."""
-    rows = [[item.query, item.doc, item.start, item.end, item.text] for item in worklist.items]
-    return hashlib.sha256(json.dumps([worklist.form, *rows]).encode()).hexdigest()[:16]
 
 
 FEWEST = 10

@@ -106,6 +106,11 @@ class SessionAnswers:
         return next((item for item in range(self.total) if item not in done), None)
 
     @property
+    def is_finished(self) -> bool:
+        """True if all items are answered or skipped, and saved."""
+        return self.current is None and not self.unsaved
+
+    @property
     def pending(self) -> ItemAnswer:
         """The passage, the group and the question that were named for the current item."""
         current = self.current
