@@ -121,8 +121,7 @@ def test_graded_hits_are_put_into_groups(tmp_path: Path, capsys: Capture) -> Non
 
 def test_passages_are_added_with_their_characters_or_as_contents(tmp_path: Path, capsys: Capture) -> None:
     config = CONFIG.replace("{kind: document}", "{kind: fixed, size: 12, overlap: 0, unit: characters}")
-    config = config.replace("top_k: 3", "top_k: 9")
-    small_experiment(tmp_path, config=config.replace("latency", "evaluators: {unit: span}\nlatency"))
+    small_experiment(tmp_path, config=config.replace("3}\nlatency", "9}\nevaluators: {unit: span}\nlatency"))
     found = ragtrial(capsys, "search", "experiment.yaml", "arrive", "--json").json
     hit = next(hit for hit in found["hits"] if hit["start"] > 0)
     succeeded(capsys, "search", "experiment.yaml", "arrive", "--grade", f"{hit['rank']}=1")
@@ -420,7 +419,7 @@ def test_a_whole_document_gets_the_grade_of_its_passage(tmp_path: Path, capsys: 
     quote = "# Returns\n\nReturn any item within thirty days."
     assert labels()[0]["relevant_docs"] == [
         {"doc": "returns.md", "relevance": new},
-        rows[1] | {"relevance": new},
+        {"doc": "shipping.txt", "relevance": new, "quote": "two days"},
         rows[2],
         {"doc": "returns.md", "relevance": new, "quote": quote, "start": 0, "end": len(quote)},
     ]

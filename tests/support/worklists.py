@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,7 @@ def item(
     return TextToGrade(query=query, question=QUESTIONS[query], doc=doc, title=title, start=start, end=end, text=text)
 
 
-def write_work(
-    folder: Path, items: Sequence[TextToGrade] | None = None, judged: Mapping[str, object] = LABELS, **given: Any
-) -> Path:
+def write_work(folder: Path, items: Sequence[TextToGrade] | None = None, judged: object = LABELS, **given: Any) -> Path:
     """The small experiment with the labels ``judged``, if it is not there yet, and a worklist over it."""
     if not (folder / "experiment.yaml").exists():
         small_experiment(folder, labels=judged)

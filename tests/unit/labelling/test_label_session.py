@@ -418,9 +418,8 @@ def test_passages_of_one_document_are_different_answers(tmp_path: Path) -> None:
 
 
 def test_labels_in_an_order_have_no_groups_to_choose(tmp_path: Path) -> None:
-    first, second = LABELS["queries"]
-    ordered = {"queries": [{**first, "ordered": True}, second]}
-    with Session(write_work(tmp_path, whole_documents()[1:2], ordered)) as session:
+    query = {"id": "q1", "text": "thirty days to return an item", "relevant_docs": [{"doc": "returns.md"}]}
+    with Session(write_work(tmp_path, whole_documents()[1:2], {"queries": [{**query, "ordered": True}]})) as session:
         assert session.groups == {}
 
 
