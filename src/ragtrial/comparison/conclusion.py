@@ -95,12 +95,13 @@ def conclude(
     shown = {part.setting: part for part in parts if inputs.are_pairs_by_name or part.baseline == reference}
     known = {name: finite(mean) for name, mean in zip(inputs.names, means.tolist(), strict=True)}
     found = found_answers(inputs) if estimated is None else None
-    drawn = _Conclusion(inputs, procedure, commands, known, inputs.scored_queries().scored, found, shown)
+    are_identical = all(part.verdict == "identical" for part in parts)
+    scored = inputs.scored_queries()
+    drawn = _Conclusion(inputs, procedure, commands, known, scored.scored, found, shown, are_identical)
     claims = [shown[name] for name in drawn.named("better", *WORSE, "no worse")]
     unclear = [part.setting for part, depends in zip(claims, depend_on_unjudged(claims), strict=True) if depends]
     is_ranked = drawn.kind in ("best", "leading", "nothing shown", "one setting") and top is not None
     if drawn.kind == "nothing shown":
-        drawn = replace(drawn, are_all_identical=all(part.verdict == "identical" for part in parts))
         elsewhere = drawn.found_elsewhere(parts)
         drawn = replace(drawn, elsewhere=elsewhere, is_elsewhere_unclear=any(depend_on_unjudged(elsewhere)))
     drawn = replace(drawn, unclear=unclear, top=[str(top), *drawn.named("identical")] if is_ranked else [])
@@ -115,7 +116,7 @@ def conclude(
         score=drawn.means[str(top)] if is_ranked else None,
         expected=expected if is_ranked else None,
         baseline=procedure.baseline,
-        scored=inputs.scored_queries(),
+        scored=scored,
         found=drawn.found,
         verdicts={verdict: names for verdict in _ORDER if (names := drawn.named(verdict))},
         lines=drawn.verdict_lines(),
@@ -140,14 +141,14 @@ class _Conclusion:
     scored: int
     found: FoundPart | None
     shown: Mapping[str, ComparisonPart]
+    are_all_identical: bool
+    """If no two compared settings differ on any question."""
+
     unclear: Sequence[str] = ()
     elsewhere: Sequence[ComparisonPart] = ()
     """If nothing is shown of the highest setting: the settings that another one is shown to be better than."""
 
     is_elsewhere_unclear: bool = False
-    are_all_identical: bool = False
-    """If no setting is shown to be better: no two of them differ on any question."""
-
     top: list[str] = field(default_factory=list)
 
     @property
@@ -214,7 +215,7 @@ class _Conclusion:
         extreme = "highest" if self.sign > 0 else "lowest"
         shown = "the best" if self.elsewhere else "better"
         head = _HEADS.get(kind, f"No setting is shown to be {shown}; {extreme}: ")
-        head = f"{ALL_IDENTICAL}: " if self.are_all_identical else head
+        head = f"{ALL_IDENTICAL}: " if self.are_all_identical and kind == "nothing shown" else head
         yield f"{head}{text}, {self.inputs.primary} {score}{self.counts(names)}"
         groups = self.verdict_lines()
         width = max((len(group.label) for group in groups), default=0)
@@ -307,7 +308,7 @@ class _Conclusion:
         for step in (self._first_labels, self._harden, self._take_winner, self._settle, self._take_cheapest):
             if (found := step()) is not None:
                 return found
-        if len(self.named("identical")) == len(self.shown):
+        if self.are_all_identical:
             action, more = "there is nothing to choose, since no score differs", ""
             if len(self.inputs.report.metrics) > 1:
                 action, more = f"{action}; look at other metrics", self.commands.compare("--metrics", "all")
@@ -447,7 +448,7 @@ class _Conclusion:
             taken, cost = cheapest
             as_good = "identical, and " if taken in self.named("identical") else "no worse, and "
             reason = f"{'' if taken == reference else as_good}{cost}"
-        elif len(self.named("identical")) == len(self.shown):
+        elif self.are_all_identical:
             return None
         verb = "keep" if taken == self.baseline else "take"
         command = self.commands.show("--costs") if self.inputs.report.has_rankings else self.look
