@@ -27,9 +27,9 @@ HEAVY = {
 }  # fmt: skip
 MOST_LINES = 600
 """Of a file, with everything."""
-MOST_CODE = 38_860
+MOST_CODE = 38_960
 """Lines of code of the package: without blank lines, comments and docstrings. New features raise it on purpose."""
-MOST_FILES = 285
+MOST_FILES = 275
 
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
 
