@@ -24,7 +24,6 @@ from ragtrial.progress import Progress, Silent
 from ragtrial.records import DRAWN_AT_RANDOM
 from ragtrial.scoring.rescore import is_of_given_runs
 
-USUAL_REPEATS = 0.2
 _LEAST = 1e-12
 """A label that moves a difference by less moves nothing but rounding."""
 
@@ -39,7 +38,7 @@ class PoolOptions:
     budget: int = 20
     depth: int | None = None
     seed: int = 0
-    repeats: float = USUAL_REPEATS
+    repeats: float = 0.2
     labels: Path | None = None
     config: Path | None = None
 

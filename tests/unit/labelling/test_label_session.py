@@ -198,14 +198,14 @@ def test_a_worklist_at_work_and_answers_to_another_are_refused(session: Session,
 
 def test_a_worklist_is_replaced_with_its_answers_once_all_are_saved(tmp_path: Path) -> None:
     """Before that only by force. The answers to the same items stay."""
-    file = write_work(tmp_path)
-    fewer = read_worklist(file).model_copy(update={"items": whole_documents()[:2]})
-    for act in (lambda session: session.grade(1), *[Session.skip] * 5, Session.save):
+    fewer = read_worklist(file := write_work(tmp_path)).model_copy(update={"items": whole_documents()[:2]})
+    acts = [lambda session: session.grade(1), Session.save]
+    for act in (*acts, *[Session.skip] * 4, *acts):
         assert "is there already" in message_of(WorklistError, write_worklist, fewer, file)
         with Session(file) as session:
             act(session)
             assert "is there already" in message_of(WorklistError, write_worklist, fewer, file)
-    for worklist, graded, force in ((session.worklist, 1, False), (fewer, 0, False), (session.worklist, 0, True)):
+    for worklist, graded, force in ((session.worklist, 2, False), (fewer, 0, False), (session.worklist, 0, True)):
         write_worklist(worklist, file, force=force)
         with Session(file) as session:
             assert (session.worklist, len(session.answers.given)) == (worklist, graded)
