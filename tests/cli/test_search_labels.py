@@ -133,8 +133,9 @@ def test_passages_are_added_with_their_characters_or_as_contents(tmp_path: Path,
     Path("prompt_queries.json").write_text(json.dumps(queries))
     found = ragtrial(capsys, "search", "experiment.yaml", TEXT, "--json").json["hits"]
     ranks = {hit["start"]: hit["rank"] for hit in found if hit["doc"] == "shipping.txt"}
-    succeeded(capsys, "search", "experiment.yaml", TEXT, "--grade", f"{ranks[0]}=2", "--grade", f"{ranks[13]}=0")
-    assert labels()[0]["relevant_docs"] == [across | {"relevance": 2}]
+    for marks in ([f"{ranks[0]}=2", f"{ranks[13]}=0"], [f"{ranks[13]}=0"]):  # a part of a passage does not lower it
+        succeeded(capsys, "search", "experiment.yaml", TEXT, *(word for mark in marks for word in ("--grade", mark)))
+        assert labels()[0]["relevant_docs"] == [across | {"relevance": 2}]
     config = CONFIG.replace("queries: prompt_queries.json}", "queries: prompt_queries.json, match: content}")
     by_content = {"queries": [{"id": 1, "text": "x", "relevant_docs": [{"doc": "Return any item"}]}]}
     small_experiment(tmp_path, config=config, labels=by_content)

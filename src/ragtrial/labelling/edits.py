@@ -134,7 +134,7 @@ class AnswerSheet:
         """The judgments of the graded ``hits``: of the passage that is named, else of the labelled passages in the hit,
         else of all of its text.
 
-        A label in several hits gets the highest of their grades.
+        A label in several hits gets the highest of their grades. A hit with a part of a passage does not lower it.
         """
         judgments: dict[Grade, Grade] = {}
         for number, grade in sorted(marks.grades.items()):
@@ -142,7 +142,9 @@ class AnswerSheet:
             new = replace(judged(self.form, query, hit, grade, quote), group=marks.groups.get(number))
             is_any = quote is None and self.form != "document"
             passages = [label for label in self._labels_of(hit) if is_any and _is_passage(label, self.form)]
-            for judgment in [regraded(new, label, grade) for label in _to_change(passages, grade)] or [new]:
+            changed = [label for label in passages if grade >= label.relevance or _is_whole_in(hit, label)]
+            news = [] if passages else [new]
+            for judgment in [regraded(new, label, grade) for label in _to_change(changed, grade)] or news:
                 place = replace(judgment, relevance=0, group=None)
                 judgments[place] = max(judgment, judgments.get(place, judgment), key=attrgetter("relevance"))
         return list(judgments.values())
@@ -336,6 +338,11 @@ def beside(known: Sequence[Judgment], grades: Sequence[Grade], form: Form) -> It
 
 def _is_passage(label: Judgment, form: Form) -> bool:
     return form == "content" or label.quote is not None or bool(label.spans)
+
+
+def _is_whole_in(hit: FoundText, label: Judgment) -> bool:
+    start, end = hit.start or 0, hit.end
+    return end is None or all(start <= span.start and span.end <= end for span in label.spans)
 
 
 def _to_change(labels: Sequence[Judgment], relevance: int) -> list[Judgment]:
