@@ -143,8 +143,8 @@ class AnswerSheet:
             is_any = quote is None and self.form != "document"
             passages = [label for label in self._labels_of(hit) if is_any and _is_passage(label, self.form)]
             changed = [label for label in passages if grade >= label.relevance or _is_whole_in(hit, label)]
-            news = [] if passages else [new]
-            for judgment in [regraded(new, label, grade) for label in _to_change(changed, grade)] or news:
+            stay = [regraded(new, label, label.relevance) for label in passages]
+            for judgment in [regraded(new, label, grade) for label in _to_change(changed, grade)] or stay or [new]:
                 place = replace(judgment, relevance=0, group=None)
                 judgments[place] = max(judgment, judgments.get(place, judgment), key=attrgetter("relevance"))
         return list(judgments.values())
