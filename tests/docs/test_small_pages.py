@@ -348,8 +348,7 @@ def test_the_defaults_of_contextual_text_are_those_of_its_page() -> None:
     assert yaml.safe_load(fenced(CONTEXTUAL, "yaml")[0])["context"] == ContextOptions().model_dump()
 
 
-PAGE = (DOCS / "labelling.md").read_text(encoding="utf-8")
-LABELLING = PAGE[PAGE.index("## Labelling a worklist") :]
+LABELLING = (DOCS / "labelling.md").read_text(encoding="utf-8").partition("\n## Labelling a worklist")[2]
 PATH = LABELLING[LABELLING.index("## From no labels to a verdict") :]
 
 

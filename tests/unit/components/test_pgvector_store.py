@@ -1,5 +1,6 @@
 """pgvector: what PostgreSQL does in silence is said, and no password is written anywhere."""
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -75,10 +76,10 @@ def test_a_limit_of_connections_is_named_with_the_option_that_respects_it(url: s
         database.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 1")
         database.execute("GRANT ALL ON SCHEMA public TO few")
     limited, vectors = url.replace("//postgres", "//few"), vectors_of(like_embeddings(12_000, 4, seed=7))
-    with pytest.raises(
-        StoreServerError, match=r'too many connections for role "few"\. .*, lower store\.concurrency\.$'
-    ):
-        PgvectorStore(url=limited, index=FlatIndex()).build(vectors, tmp_path, nothing)
+    named = r'too many connections for role "few"\. .*, lower store\.concurrency\.$'
+    two_at_once = closing(PgvectorStore(url=limited, index=FlatIndex()).engine())
+    with two_at_once as engine, engine.idle(), pytest.raises(StoreServerError, match=named), engine.idle():
+        pass
     with psycopg.connect(url, autocommit=True) as database:  # a server ends closed connections a moment later
         while database.execute("SELECT 1 FROM pg_stat_activity WHERE usename = 'few'").fetchone():
             pass
