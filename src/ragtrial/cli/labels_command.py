@@ -139,7 +139,6 @@ def _with_changes_since(
             message = f"query {name!r} was labelled, and has another text in {source}; nothing was written."
             raise LabelsError(Fault(str(output), message=f"{message} Give it the same text, or write another file."))
         if theirs is not None:
-            theirs = theirs if row["text"] in named else grades
             own = [label for label in row["relevant_docs"] if any(grade.speaks_of(label) for grade in theirs)]
             more = [label for label in new["relevant_docs"] if not any(grade.speaks_of(label) for grade in theirs)]
             new = queries[new["id"]] = {**new, **row, "id": new["id"], "relevant_docs": [*more, *own]}
